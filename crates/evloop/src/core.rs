@@ -1,0 +1,346 @@
+//! `Core`: a loop without a thread. Poller, sources, timers and inbox under one roof, and the order in which a turn
+//! looks at them. It knows nothing of what it carries: `S` is a source's payload, `T` a timer's, `M` a message's.
+//!
+//! A turn, whoever drives it:
+//!
+//! 1. [`Core::poll`] waits if it may, then takes what epoll has. It is made of three steps that a driver can also take
+//!    one by one, because only the middle one blocks and needs nothing of the core: [`Core::fall_asleep`],
+//!    [`Poller::wait`], [`Core::wake_up`].
+//! 2. The owner runs what is ready: sources with [`Core::next_event`], timers with [`Core::pop_due`], messages with
+//!    [`Core::mark`] and [`Core::pop_message`].
+//!
+//! Or somebody else waits: [`Core::park`] arms everything and says whether the core sleeps, and when
+//! [`Poller::fd`] becomes readable the owner polls with [`Wait::No`].
+//!
+//! One thread at a time; it may be moved between threads if its payloads may.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::inbox::{self, Drain, Inbox, Mark};
+use crate::os::{Events, Interest, Nanos, Poller, now};
+use crate::sources::{Fd, Sources, key_of};
+use crate::timers::Timers;
+use crate::token::{LoopId, SourceToken, TimerToken, Token};
+
+/// Whether a turn may wait for something to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Sleep until something is ready.
+    Yes,
+    /// Only take what is ready.
+    No,
+    /// There is work already: take what is ready, but only if epoll was not asked a moment ago.
+    Busy,
+}
+
+/// How a core trades latency against CPU time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// How long to watch the inbox before sleeping. It is only watched while messages have lately come at shorter
+    /// intervals than this, so an idle loop does not spin; zero never spins.
+    pub spin: Duration,
+    /// While there is work, how long epoll may go unasked. Bounds how much longer I/O waits behind a storm of
+    /// callbacks, and saves a system call per turn of a chain of them.
+    pub poll_interval: Duration,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { spin: Duration::from_micros(20), poll_interval: Duration::from_micros(50) }
+    }
+}
+
+/// What a core has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Times that the core slept and was woken.
+    pub wakeups: u64,
+    /// Times that epoll was asked.
+    pub polls: u64,
+    /// Events for registrations that were gone, dropped.
+    pub stale_events: u64,
+    /// Times that the epoll instance had to be replaced because of an fd closed while registered.
+    pub rebuilds: u64,
+}
+
+/// A loop without a thread.
+#[derive(Debug)]
+pub struct Core<S, T, M> {
+    id: LoopId,
+    poller: Arc<Poller>,
+    inbox: Inbox<M>,
+    drain: Drain<M>,
+    sources: Sources<S>,
+    timers: Timers<T>,
+    events: Events,
+    /// The events of this turn, last first; those left after a panic are reported again by epoll.
+    pending: Vec<crate::os::Event>,
+    tuning: Tuning,
+    /// The time at which this turn began to run callbacks: what was not due then is not due in this turn.
+    now: Nanos,
+    last_poll: Nanos,
+    /// How long the core last had nothing to do.
+    last_gap: Nanos,
+    /// Spins in vain in a row, and how many sleeps to go without one for that.
+    spin_misses: u32,
+    spin_pause: u32,
+    armed: Option<Nanos>,
+    asleep: bool,
+    counts: Counts,
+}
+
+impl<S, T, M: Send> Core<S, T, M> {
+    /// Opens the poller. The inbox is closed until [`Inbox::open`].
+    pub fn new(tuning: Tuning) -> Result<Self> {
+        let poller = Arc::new(Poller::new()?);
+        let (inbox, drain) = inbox::new();
+        Ok(Self::with_parts(LoopId::fresh(), poller, inbox, drain, tuning))
+    }
+
+    pub(crate) fn with_parts(
+        id: LoopId,
+        poller: Arc<Poller>,
+        inbox: Inbox<M>,
+        drain: Drain<M>,
+        tuning: Tuning,
+    ) -> Self {
+        Self {
+            id,
+            sources: Sources::new(poller.clone()),
+            poller,
+            inbox,
+            drain,
+            timers: Timers::default(),
+            events: Events::default(),
+            pending: Vec::new(),
+            tuning,
+            now: now(),
+            last_poll: 0,
+            last_gap: Nanos::MAX,
+            spin_misses: 0,
+            spin_pause: 0,
+            armed: None,
+            asleep: false,
+            counts: Counts::default(),
+        }
+    }
+
+    /// This loop's identity.
+    pub fn id(&self) -> LoopId {
+        self.id
+    }
+
+    /// The poller: to wake the core from any thread, or to wait in its place.
+    pub fn poller(&self) -> &Arc<Poller> {
+        &self.poller
+    }
+
+    /// The producers' side of the inbox. A push that answers `Needed` is followed by [`Poller::wake`].
+    pub fn inbox(&self) -> &Inbox<M> {
+        &self.inbox
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The time at which this turn began.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    // ---- sources
+
+    /// Listens to `fd`.
+    pub fn register(&mut self, fd: Fd, interest: Interest, payload: S) -> Result<SourceToken> {
+        let key = self.sources.insert(fd, interest, payload)?;
+        Ok(Token::new(self.id, key))
+    }
+
+    /// Changes what is listened for.
+    pub fn set_interest(&mut self, token: SourceToken, interest: Interest) -> Result<()> {
+        self.sources.set_interest(token.key_on(self.id)?, interest)
+    }
+
+    /// Stops listening. The fd comes back when the poller has forgotten it, so closing it then is safe.
+    pub fn deregister(&mut self, token: SourceToken) -> Result<(Fd, S)> {
+        self.sources.remove(token.key_on(self.id)?)
+    }
+
+    /// The payload behind a token.
+    pub fn source(&mut self, token: SourceToken) -> Result<&mut S> {
+        let key = token.key_on(self.id)?;
+        self.sources.payload(key).ok_or(Error::StaleToken)
+    }
+
+    /// How many fds are listened to.
+    pub fn sources(&self) -> usize {
+        self.sources.len()
+    }
+
+    // ---- timers
+
+    /// Adds a timer due at `deadline`.
+    #[inline]
+    pub fn add_timer(&mut self, deadline: Nanos, payload: T) -> TimerToken {
+        Token::new(self.id, self.timers.insert(deadline, payload))
+    }
+
+    /// Takes a timer out. `Ok(None)` if it is too late for that.
+    #[inline]
+    pub fn cancel_timer(&mut self, token: TimerToken) -> Result<Option<T>> {
+        Ok(self.timers.cancel(token.key_on(self.id)?))
+    }
+
+    /// How many timers are still to fire.
+    pub fn timers(&self) -> usize {
+        self.timers.len()
+    }
+
+    /// The next timer that was due when this turn began.
+    #[inline]
+    pub fn pop_due(&mut self) -> Option<T> {
+        self.timers.pop_due(self.now)
+    }
+
+    // ---- messages
+
+    /// Everything accepted up to now.
+    #[inline]
+    pub fn mark(&self) -> Mark {
+        self.drain.mark()
+    }
+
+    /// The oldest message before `mark`.
+    #[inline]
+    pub fn pop_message(&mut self, mark: Mark) -> Option<M> {
+        self.drain.pop(mark)
+    }
+
+    /// Whether the inbox is closed and everything it took has been taken out.
+    pub fn is_finished(&self) -> bool {
+        self.drain.is_finished()
+    }
+
+    // ---- turns
+
+    /// Waits if `wait` allows it and there is nothing to do, and takes what epoll has.
+    pub fn poll(&mut self, wait: Wait) -> Result<()> {
+        let block = wait == Wait::Yes && self.fall_asleep()?;
+        if !block && !self.asleep && wait != Wait::No {
+            let time = now();
+            if time.saturating_sub(self.last_poll) < self.tuning.poll_interval.as_nanos() as Nanos {
+                self.now = time;
+                return Ok(());
+            }
+        }
+        let mut events = std::mem::take(&mut self.events);
+        let waited = self.poller.wait(&mut events, block);
+        self.wake_up(events)?;
+        waited
+    }
+
+    /// Arms everything for somebody else to wait on [`Poller::fd`]. Whether the core sleeps now; if not there is work,
+    /// and the owner polls again instead.
+    pub fn park(&mut self) -> Result<bool> {
+        self.fall_asleep()
+    }
+
+    /// Gets ready to wait: the deadline is armed and producers know that they have to wake. Whether the core sleeps now;
+    /// if not there is something to do.
+    pub fn fall_asleep(&mut self) -> Result<bool> {
+        let started = now();
+        let deadline = self.timers.next_deadline();
+        if deadline.is_some_and(|d| d <= started) || self.spin_finds_work(started, deadline) {
+            return Ok(false);
+        }
+        if self.armed != deadline {
+            self.poller.arm(deadline)?;
+            self.armed = deadline;
+        }
+        if !self.drain.try_sleep() {
+            return Ok(false);
+        }
+        self.asleep = true;
+        // For the length of the gap.
+        self.now = started;
+        Ok(true)
+    }
+
+    /// Takes the events of a wait and begins the turn.
+    pub fn wake_up(&mut self, events: Events) -> Result<()> {
+        let time = now();
+        if std::mem::take(&mut self.asleep) {
+            self.drain.awake();
+            self.counts.wakeups += 1;
+            self.last_gap = time.saturating_sub(self.now);
+        }
+        self.counts.polls += 1;
+        self.last_poll = time;
+        self.events = events;
+        if self.events.timer_fired() {
+            self.armed = None;
+        }
+        self.pending.clear();
+        self.pending.extend(self.events.iter());
+        self.now = time;
+        if self.pending.iter().any(|event| self.sources.is_ghost(*event)) {
+            self.counts.rebuilds += 1;
+            self.sources.rebuild()?;
+        }
+        // Taken from the back.
+        self.pending.reverse();
+        Ok(())
+    }
+
+    /// The next ready source, with what it is ready for. An event whose registration went away during this turn, even
+    /// if its fd or slot has a new owner by now, is dropped and counted.
+    #[inline]
+    pub fn next_event(&mut self) -> Option<(SourceToken, Interest, &mut S)> {
+        loop {
+            let event = self.pending.pop()?;
+            let key = key_of(event);
+            if self.sources.contains(key) {
+                let token = Token::new(self.id, key);
+                return self.sources.payload(key).map(|payload| (token, event.ready, payload));
+            }
+            self.counts.stale_events += 1;
+        }
+    }
+
+    /// Ends everything: all timers, earliest first, and all sources with their fds.
+    pub fn clear(&mut self) -> (Vec<T>, Vec<(Fd, S)>) {
+        (self.timers.take_all(), self.sources.take_all())
+    }
+
+    /// Watches the inbox for a moment if messages come in quick succession: sleeping and being woken costs both sides
+    /// more than the wait itself then. A spin in vain makes the next ones rarer, so that traffic that is not dense
+    /// enough, or a machine with no core to spare for the other side, soon pays nothing for it.
+    fn spin_finds_work(&mut self, started: Nanos, deadline: Option<Nanos>) -> bool {
+        let limit = self.tuning.spin.as_nanos() as Nanos;
+        // A gap that was slept through is longer than the same gap watched, by what it takes to wake a thread.
+        if limit == 0 || self.last_gap > limit.saturating_mul(4) || self.spin_pause > 0 {
+            self.spin_pause = self.spin_pause.saturating_sub(1);
+            return !self.drain.is_empty();
+        }
+        let end = started.saturating_add(limit).min(deadline.unwrap_or(Nanos::MAX));
+        loop {
+            for _ in 0..16 {
+                if !self.drain.is_empty() {
+                    self.spin_misses = 0;
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            if now() >= end {
+                self.spin_misses = (self.spin_misses + 1).min(8);
+                self.spin_pause = 1 << self.spin_misses;
+                return false;
+            }
+        }
+    }
+}
