@@ -214,19 +214,26 @@ impl<T> Future for JoinHandle<T> {
     }
 }
 
-/// Tells whoever waits that there will be no result, if the future is dropped before its end.
-struct CancelOnDrop<T>(Arc<JoinCell<T>>);
+/// The task's side of the cell. Dropped before the task's end, be it on the way to the loop, before the first poll or
+/// later, it tells whoever waits that there will be no result.
+struct Promise<T>(Arc<JoinCell<T>>);
 
-impl<T> Drop for CancelOnDrop<T> {
+impl<T> Promise<T> {
+    fn new() -> (Promise<T>, JoinHandle<T>) {
+        let cell = JoinCell::new();
+        (Promise(cell.clone()), JoinHandle { cell })
+    }
+}
+
+impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
         self.0.finish(Err(JoinError::Cancelled));
     }
 }
 
-/// `future`, with its end, its panic and its abort led to `cell`.
-async fn supervised<F: Future>(future: F, cell: Arc<JoinCell<F::Output>>) {
-    let guard = CancelOnDrop(cell);
-    let cell = &guard.0;
+/// `future`, with its end, its panic and its abort led to `promise`.
+async fn supervised<F: Future>(future: F, promise: Promise<F::Output>) {
+    let cell = &promise.0;
     let result = {
         let mut future = pin!(future);
         let mut first = true;
@@ -264,14 +271,14 @@ pub(crate) fn spawn_local<F: Future + 'static>(
     if !state.takes_work() {
         return Err(Rejected::new(future, state.shared.lifecycle.state()));
     }
-    let cell = JoinCell::new();
-    start(state, future, cell.clone());
-    Ok(JoinHandle { cell })
+    let (promise, handle) = Promise::new();
+    start(state, future, promise);
+    Ok(handle)
 }
 
-fn start<F: Future + 'static>(state: &LoopState, future: F, cell: Arc<JoinCell<F::Output>>) {
+fn start<F: Future + 'static>(state: &LoopState, future: F, promise: Promise<F::Output>) {
     let remote = Remote(state.shared.clone());
-    state.tasks.insert(remote, Box::pin(supervised(future, cell)));
+    state.tasks.insert(remote, Box::pin(supervised(future, promise)));
 }
 
 /// Spawns on a loop from any thread.
@@ -280,14 +287,14 @@ where
     F: Future + Send + 'static,
     F::Output: Send,
 {
-    let cell = JoinCell::new();
-    let (for_loop, parcel) = (cell.clone(), Parcel::new(future));
+    let (promise, handle) = Promise::new();
+    let parcel = Parcel::new(future);
     let contents = parcel.clone();
     let sent = shared.errand(move || {
         let (Ok(local), Some(future)) = (Local::current(), contents.take()) else { return };
-        start(local.state(), future, for_loop);
+        start(local.state(), future, promise);
     });
-    parcel.receipt(sent, shared).map(|()| JoinHandle { cell })
+    parcel.receipt(sent, shared).map(|()| handle)
 }
 
 /// Makes and spawns a future on a loop from any thread.
@@ -300,15 +307,15 @@ where
     F: Future + 'static,
     F::Output: Send,
 {
-    let cell = JoinCell::new();
-    let (for_loop, parcel) = (cell.clone(), Parcel::new(make));
+    let (promise, handle) = Promise::new();
+    let parcel = Parcel::new(make);
     let contents = parcel.clone();
     let sent = shared.errand(move || {
         let (Ok(local), Some(make)) = (Local::current(), contents.take()) else { return };
         // Inside the task, so that a panic in `make` is the task's.
-        start(local.state(), async move { make().await }, for_loop);
+        start(local.state(), async move { make().await }, promise);
     });
-    parcel.receipt(sent, shared).map(|()| JoinHandle { cell })
+    parcel.receipt(sent, shared).map(|()| handle)
 }
 
 /// Something sent with an errand that the sender wants back if the errand is refused.
