@@ -63,6 +63,14 @@ def libpython() -> str:
     return str(library) if library.exists() else ""
 
 
+# Debian has its library in a package apart; others decide when they are built.
+LIBPYTHON = (
+    debian(f"libpython3.{sys.version_info.minor}", "to embed Python")
+    if sys.base_prefix == "/usr"
+    else "to embed Python: an interpreter built with --enable-shared"
+)
+
+
 def threading_model() -> str:
     return "free-threaded" if sysconfig.get_config_var("Py_GIL_DISABLED") else "with the GIL"
 
@@ -104,7 +112,7 @@ REQUIRED = [
 OPTIONAL = [
     Check("clippy", says(CARGO, "clippy", "--version"), "for make lint: rustup component add clippy"),
     Check("rustfmt", says(CARGO, "fmt", "--version"), "for make lint: rustup component add rustfmt"),
-    Check("libpython", libpython, "to embed Python: an interpreter built with --enable-shared"),
+    Check("libpython", libpython, LIBPYTHON),
     Check("threads", threading_model, ""),
     Check("other pythons", other_pythons, "to test with more than one Python"),
     Check("tsan", tsan, "for make test-tsan, which looks for it too: rustup component add rust-src"),
