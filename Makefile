@@ -39,8 +39,8 @@ test-rust: setup ## the Rust tests
 test-loom: setup ## the hand-shakes, under every interleaving loom can find
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p evloop --release --test 'loom_*' --target-dir target/loom
 
-test-tools: setup ## the tests of tools/ and of this Makefile
-	$(VENV)/python -m pytest pytests/tools
+test-tools: setup ## the tests of tools/, bench/ and this Makefile
+	$(VENV)/python -m pytest $(wildcard pytests/tools pytests/bench)
 
 test-tsan: setup ## evloop's tests under ThreadSanitizer, where this machine can
 	tools/tsan.sh
