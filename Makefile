@@ -1,0 +1,76 @@
+# One door to everything: `make` lists it. The real work is in cargo and in the small scripts of tools/.
+
+PYTHON ?= python3
+CARGO  ?= cargo
+TOPICS ?=
+export PYTHON CARGO
+
+# Compiled Python goes with the other build products, so `clean` is two directories.
+export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
+
+# What is built for one Python lives in one directory (build/py3.11), so switching PYTHON costs nothing. Asked for
+# late and once: on a fresh machine `setup` may have to install the interpreter first.
+PY_BUILD = $(eval PY_BUILD := $(firstword $(shell $(PYTHON) tools/interpreter.py)))$(PY_BUILD)
+VENV = $(PY_BUILD)/venv/bin
+
+PY_SOURCES = $(wildcard tools pytests bench)
+
+# The steps stand in their order; cargo and pytest use the cores by themselves.
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-rust test-loom test-tools test-tsan lint lint-layers lint-rust lint-python fmt \
+	bench doctor clean
+
+help: ## this list
+	@echo 'make <target> [PYTHON=python3.x] [CARGO=cargo]'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: ## install what is missing: Debian packages (as root), the Python tools (into build/)
+	@tools/setup.sh
+
+run: setup ## the tour: what the event loop can do, shown live
+	$(CARGO) run --release -p evloop --example tour
+
+test: test-rust test-loom test-tools test-tsan ## all the tests
+
+test-rust: setup ## the Rust tests
+	$(CARGO) test --workspace
+
+test-loom: setup ## the hand-shakes, under every interleaving loom can find
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p evloop --release --test 'loom_*' --target-dir target/loom
+
+test-tools: setup ## the tests of tools/, bench/ and this Makefile
+	$(VENV)/python -m pytest $(wildcard pytests/tools pytests/bench)
+
+test-tsan: setup ## evloop's tests under ThreadSanitizer, where this machine can
+	tools/tsan.sh
+
+lint: lint-layers lint-rust lint-python ## everything that needs no test run: layers, style, types, documentation
+
+lint-layers: setup
+	$(VENV)/python tools/layers.py
+
+lint-rust: setup
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+lint-python: setup
+	$(VENV)/ruff check $(PY_SOURCES)
+	$(VENV)/ruff format --check $(PY_SOURCES)
+	$(VENV)/mypy $(PY_SOURCES)
+
+fmt: setup ## format the Rust and the Python
+	$(CARGO) fmt --all
+	$(VENV)/ruff check --fix $(PY_SOURCES)
+	$(VENV)/ruff format $(PY_SOURCES)
+
+bench: setup ## the benchmarks, peers in the same run (TOPICS="timers ..." for some)
+	$(VENV)/python bench/run.py $(TOPICS)
+
+doctor: ## what this machine has, what it lacks, and how to get it
+	@command -v $(PYTHON) >/dev/null || { echo 'missing   python         PYTHON=$(PYTHON) is not there'; exit 1; }
+	@$(PYTHON) tools/doctor.py
+
+clean: ## remove every build product
+	rm -rf build target
