@@ -78,13 +78,13 @@ uint64_t percentile(uint64_t *samples, size_t count, unsigned percent) {
     return samples[rank == 0 ? 0 : rank - 1];
 }
 
-void report(const char *topic, const char *row, double value, const char *unit, uint64_t cpu, double p99, uint64_t early) {
-    printf("{\"topic\":\"%s\",\"row\":\"%s\",\"impl\":\"libuv\",\"value\":%.3f,\"unit\":\"%s\",\"cpu_seconds\":%.6f", topic, row,
-           value, unit, (double)cpu / 1e9);
-    if (p99 >= 0)
-        printf(",\"p99\":%.3f", p99);
-    if (early > 0)
-        printf(",\"early\":%llu", (unsigned long long)early);
+void report(const char *topic, const char *row, double value, const char *unit, uint64_t cpu,
+            const char *also, double number) {
+    printf("{\"topic\":\"%s\",\"row\":\"%s\",\"impl\":\"libuv\",\"value\":%.3f,\"unit\":\"%s\",\"cpu_"
+           "seconds\":%.6f",
+           topic, row, value, unit, (double)cpu / 1e9);
+    if (also != NULL)
+        printf(",\"%s\":%.3f", also, number);
     puts("}");
 }
 

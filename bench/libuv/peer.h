@@ -1,6 +1,7 @@
-/* What the topics of the libuv peer share: the JSON line, parameters, clocks, and a loop on its own thread that takes
- * closures. One topic, one process: `libuv_peer <topic> [key=value ...]`, the same topics, parameters and lines as
- * bench/evloop. An error ends the process at once, so nothing is freed on the way out. */
+/* What the topics of the libuv peer share: the JSON line, parameters, clocks, and a loop on its own thread
+ * that takes closures. One topic, one process: `libuv_peer <topic> [key=value ...]`, the same topics,
+ * parameters and lines as bench/evloop. An error ends the process at once, so nothing is freed on the way
+ * out. */
 
 #ifndef PEER_H
 #define PEER_H
@@ -14,7 +15,8 @@ _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2))
 /* Calls that can only fail for want of resources. */
 #define MUST(call) ((call) == 0 ? (void)0 : die("%s failed", #call))
 
-/* The value of key=value among the arguments, or the default. params_finish dies if a key was given that nobody took. */
+/* The value of key=value among the arguments, or the default. params_finish dies if a key was given that
+ * nobody took. */
 void params_parse(int count, char **args);
 uint64_t param_number(const char *key, uint64_t fallback);
 const char *param_text(const char *key, const char *fallback);
@@ -26,8 +28,9 @@ uint64_t cpu_ns(void);
 /* Nearest rank, percent in 1..100; sorts the samples. */
 uint64_t percentile(uint64_t *samples, size_t count, unsigned percent);
 
-/* The line of a measurement; p99 is left out when negative. */
-void report(const char *topic, const char *row, double value, const char *unit, uint64_t cpu, double p99, uint64_t early);
+/* The line of a measurement, with one more number under `also` unless that is NULL. */
+void report(const char *topic, const char *row, double value, const char *unit, uint64_t cpu,
+            const char *also, double number);
 
 void *grown(void *array, size_t bytes);
 
@@ -44,8 +47,8 @@ struct batch {
     size_t count, room;
 };
 
-/* A libuv loop on its own thread. Producers push to `waiting` under the mutex and wake the loop through `wake`; the loop's
- * thread alone touches `running`. */
+/* A libuv loop on its own thread. Producers push to `waiting` under the mutex and wake the loop through
+ * `wake`; the loop's thread alone touches `running`. */
 struct poster {
     uv_loop_t loop;
     uv_async_t wake;

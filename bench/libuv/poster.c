@@ -1,5 +1,5 @@
-/* A libuv loop on its own thread, fed through a mutexed array of closures: how a program over libuv posts to its loop,
- * since uv_async_send carries no payload and merges calls. */
+/* A libuv loop on its own thread, fed through a mutexed array of closures: how a program over libuv posts to
+ * its loop, since uv_async_send carries no payload and merges calls. */
 
 #include "peer.h"
 

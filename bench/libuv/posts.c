@@ -1,5 +1,5 @@
-/* Posts per second from P producers, measured from the first producer's start to the last closure's execution. The closure is
- * that of bench/evloop: it adds its number to a sum and counts. */
+/* Posts per second from P producers, measured from the first producer's start to the last closure's
+ * execution. The closure is that of bench/evloop: it adds its number to a sum and counts. */
 
 #include "peer.h"
 
@@ -46,7 +46,8 @@ void topic_posts(void) {
     uint64_t producers = param_number("producers", 1), posts = param_number("posts", 2000000);
     params_finish();
     if (producers == 0 || posts == 0 || posts % producers != 0)
-        die("%llu posts cannot be shared out to %llu producers", (unsigned long long)posts, (unsigned long long)producers);
+        die("%llu posts cannot be shared out to %llu producers", (unsigned long long)posts,
+            (unsigned long long)producers);
 
     static struct poster poster;
     static struct sink sink;
@@ -60,7 +61,8 @@ void topic_posts(void) {
 
     struct producer *all = grown(NULL, producers * sizeof *all);
     for (uint64_t i = 0; i < producers; i++) {
-        all[i] = (struct producer){&poster, &sink, &barrier, i * (posts / producers), (i + 1) * (posts / producers), 0, 0};
+        all[i] = (struct producer){
+            &poster, &sink, &barrier, i * (posts / producers), (i + 1) * (posts / producers), 0, 0};
         MUST(uv_thread_create(&all[i].thread, produce, &all[i]));
     }
     uint64_t cpu = cpu_ns(), started = UINT64_MAX;
@@ -79,5 +81,5 @@ void topic_posts(void) {
         die("%llu of %llu closures ran", (unsigned long long)sink.count, (unsigned long long)posts);
     char row[64];
     snprintf(row, sizeof row, "%llu producers", (unsigned long long)producers);
-    report("posts", row, (double)posts / ((double)(sink.last - started) / 1e9), "posts/s", cpu, -1, 0);
+    report("posts", row, (double)posts / ((double)(sink.last - started) / 1e9), "posts/s", cpu, NULL, 0);
 }

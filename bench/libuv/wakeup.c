@@ -1,5 +1,5 @@
-/* Cross-thread wake-up latency: `sparse` posts to a loop whose thread is asleep in the kernel, `dense` lets two loops post to
- * each other without a pause; as in bench/evloop. */
+/* Cross-thread wake-up latency: `sparse` posts to a loop whose thread is asleep in the kernel, `dense` lets
+ * two loops post to each other without a pause; as in bench/evloop. */
 
 #define _GNU_SOURCE /* gettid */
 #include "peer.h"
@@ -137,7 +137,8 @@ void topic_wakeup(void) {
         cpu = dense_samples(taken, samples);
     else
         die("no such row: %s", row);
-    double p50 = (double)percentile(taken, samples, 50) / 1e3, p99 = (double)percentile(taken, samples, 99) / 1e3;
+    double p50 = (double)percentile(taken, samples, 50) / 1e3,
+           p99 = (double)percentile(taken, samples, 99) / 1e3;
     free(taken);
-    report("wakeup", row, p50, "us", cpu, p99, 0);
+    report("wakeup", row, p50, "us", cpu, "p99", p99);
 }

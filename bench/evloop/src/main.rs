@@ -1,9 +1,9 @@
 //! One measurement in one process: `bench-evloop <topic> <arm> [key=value …]` prints one JSON line.
 //!
-//! A topic is a file (`posts`, `timers`, `wakeup`, `sleeps`), an arm is who is measured: `evloop`, or a peer. Every arm does
-//! the same work and checks its own result: a closure that did not run or a timer that fired early ends the process with an
-//! error instead of a number. `bench/run.py` starts the processes in turn; the libuv peer speaks the same lines from
-//! `bench/libuv`.
+//! A topic is a file (`posts`, `timers`, `wakeup`, `sleeps`), an arm is who is measured: `evloop`, or a peer.
+//! Every arm does the same work and checks its own result: a closure that did not run or a timer that fired
+//! early ends the process with an error instead of a number. `bench/run.py` starts the processes in turn; the
+//! libuv peer speaks the same lines from `bench/libuv`.
 
 #![allow(
     clippy::unwrap_used,

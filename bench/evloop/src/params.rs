@@ -1,4 +1,5 @@
-//! The `key=value` arguments of a measurement. A key nobody asked for is an error: a typo must not measure something else.
+//! The `key=value` arguments of a measurement. A key nobody asked for is an error: a typo must not measure
+//! something else.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

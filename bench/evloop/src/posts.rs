@@ -1,5 +1,5 @@
-//! Posts per second: P producers hand small closures to one loop, measured from the moment the first producer starts to the
-//! execution of the last closure.
+//! Posts per second: P producers hand small closures to one loop, measured from the moment the first producer
+//! starts to the execution of the last closure.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
@@ -34,8 +34,8 @@ pub(crate) fn run(arm: &str, params: &mut Params) -> Outcome {
     })
 }
 
-/// What a closure works on. Only the loop's thread writes, so a load and a store are enough and no arm's time is hidden
-/// behind a contended counter.
+/// What a closure works on. Only the loop's thread writes, so a load and a store are enough and no arm's time
+/// is hidden behind a contended counter.
 struct Sink {
     expected: u64,
     count: AtomicU64,

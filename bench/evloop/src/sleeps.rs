@@ -1,5 +1,5 @@
-//! 1 000 sleeps of 10 ms handed over by one outside thread: from before the first hand-over until the last has woken.
-//! On a loop they overlap; eight blocking threads take them eight at a time.
+//! 1 000 sleeps of 10 ms handed over by one outside thread: from before the first hand-over until the last
+//! has woken. On a loop they overlap; eight blocking threads take them eight at a time.
 
 mod on_pool;
 mod on_tokio;

@@ -1,4 +1,5 @@
-//! Counts what fired, notices what fired early, and says when the last one did. Shared by `timers` and `sleeps`.
+//! Counts what fired, notices what fired early, and says when the last one did. Shared by `timers` and
+//! `sleeps`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,7 +14,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// The tally lives until the process ends, so that callbacks hold a plain reference: no arm pays for a reference count.
+    /// The tally lives until the process ends, so that callbacks hold a plain reference: no arm pays for a
+    /// reference count.
     pub(crate) fn leak(delay: Duration, expected: u64) -> (&'static Tally, Receiver<Instant>) {
         let (last, last_fired) = channel();
         let tally = Tally { delay, expected, fired: AtomicU64::new(0), early: AtomicU64::new(0), last };

@@ -1,6 +1,7 @@
 //! Timers, made and fired on the loop's own thread.
 //!
-//! - `fire`: 10 000 timers of 1 ms, from before the first is armed until the last has fired; none may fire early.
+//! - `fire`: 10 000 timers of 1 ms, from before the first is armed until the last has fired; none may fire
+//!   early.
 //! - `alive`: 10^6 timers of 30 s, all armed before the first is cancelled.
 //! - `spread`: the same with delays spread over a minute, so that no structure profits from equal deadlines.
 //! - `pair`: 10^6 times one timer armed and cancelled at once.
@@ -17,7 +18,8 @@ use crate::tally::Tally;
 
 /// One implementation, its loop running.
 trait Timers {
-    /// Arms `tally.expected()` timers of `tally.delay()`, each calling `tally.fired`; returns the time until the last fired.
+    /// Arms `tally.expected()` timers of `tally.delay()`, each calling `tally.fired`; returns the time until
+    /// the last fired.
     fn fire(&mut self, tally: &'static Tally, last: std::sync::mpsc::Receiver<std::time::Instant>) -> Taken;
     /// Arms one timer per delay, then cancels all of them, in the order of their making.
     fn alive(&mut self, delays: &'static [Duration]) -> Taken;

@@ -1,6 +1,6 @@
-//! Cross-thread wake-up latency. `sparse`: the loop's thread is asleep in the kernel before every sample, and the time runs
-//! from just before the post to the first line of the closure. `dense`: two loops post to each other without a pause, and a
-//! sample is one round trip.
+//! Cross-thread wake-up latency. `sparse`: the loop's thread is asleep in the kernel before every sample, and
+//! the time runs from just before the post to the first line of the closure. `dense`: two loops post to each
+//! other without a pause, and a sample is one round trip.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};

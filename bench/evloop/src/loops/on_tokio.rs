@@ -16,8 +16,8 @@ impl Poster for mpsc::UnboundedSender<Job> {
     }
 }
 
-/// With `MANY` the loop takes closures by `recv_many`, otherwise one by one by `recv`. Neither wins everywhere, so both are
-/// measured and the better one stands for tokio.
+/// With `MANY` the loop takes closures by `recv_many`, otherwise one by one by `recv`. Neither wins
+/// everywhere, so both are measured and the better one stands for tokio.
 pub(crate) struct Channel<const MANY: bool> {
     sender: mpsc::UnboundedSender<Job>,
     thread: JoinHandle<()>,

@@ -1,7 +1,7 @@
 //! tokio's timers: `Sleep` futures on a current-thread runtime.
 //!
-//! A `Sleep` is in the wheel only after its first poll. All of them are polled outside tokio's cooperative budget, which
-//! would otherwise answer "pending" after 128 polls without registering anything.
+//! A `Sleep` is in the wheel only after its first poll. All of them are polled outside tokio's cooperative
+//! budget, which would otherwise answer "pending" after 128 polls without registering anything.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -18,11 +18,13 @@ use super::{Taken, Timers};
 use crate::loops::on_tokio::Spawning;
 use crate::tally::Tally;
 
-/// Fires from one task per timer, or (`unordered`) from one task over a `FuturesUnordered`; the better one stands for tokio.
+/// Fires from one task per timer, or (`unordered`) from one task over a `FuturesUnordered`; the better one
+/// stands for tokio.
 pub(super) struct OnTokio {
     runtime: Spawning,
     unordered: bool,
-    /// The sleeps of `alive`, in one allocation that is kept between rounds, as libuv's array is: faster than a box each.
+    /// The sleeps of `alive`, in one allocation that is kept between rounds, as libuv's array is: faster than
+    /// a box each.
     array: Arc<Mutex<Vec<Sleep>>>,
 }
 
@@ -82,8 +84,8 @@ impl Timers for OnTokio {
             for delay in delays {
                 array.push(sleep(*delay));
                 if let Some(sleep) = array.last_mut() {
-                    // SAFETY: the array was reserved to its full size, so no push moves a sleep; nobody else takes one out, and
-                    // `clear` drops them in place.
+                    // SAFETY: the array was reserved to its full size, so no push moves a sleep; nobody else
+                    // takes one out, and `clear` drops them in place.
                     let sleep = unsafe { Pin::new_unchecked(sleep) };
                     pending += usize::from(sleep.poll(cx).is_pending());
                 }
