@@ -1,4 +1,4 @@
-"""The page says what the numbers say: losses show as losses, units are readable, every suite has a section."""
+"""The page says what the numbers say: losses show as losses, units are readable, suites have sections."""
 
 from __future__ import annotations
 

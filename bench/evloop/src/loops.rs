@@ -1,6 +1,7 @@
 //! A loop on its own thread that takes closures from other threads, once per implementation. `posts` and
 //! `wakeup` are written against the two traits, so every arm runs the very same code around them.
 
+pub(crate) mod on_evloop;
 pub(crate) mod on_tokio;
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;

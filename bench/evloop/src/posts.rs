@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::loops::{Loop, Poster, on_tokio};
+use crate::loops::{Loop, Poster, on_evloop, on_tokio};
 use crate::params::Params;
 use crate::report::{Outcome, Report, cpu_time};
 
@@ -19,6 +19,7 @@ pub(crate) fn run(arm: &str, params: &mut Params) -> Outcome {
         return Err(format!("{posts} posts cannot be shared out to {producers} producers"));
     }
     let (rate, cpu) = match arm {
+        "evloop" => measure::<on_evloop::Running>(producers, posts),
         "tokio" => measure::<on_tokio::Channel<false>>(producers, posts),
         "tokio-recv-many" => measure::<on_tokio::Channel<true>>(producers, posts),
         other => Err(format!("no such arm: {other}")),

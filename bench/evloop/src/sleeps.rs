@@ -1,6 +1,7 @@
 //! 1 000 sleeps of 10 ms handed over by one outside thread: from before the first hand-over until the last
 //! has woken. On a loop they overlap; eight blocking threads take them eight at a time.
 
+mod on_evloop;
 mod on_pool;
 mod on_tokio;
 
@@ -17,6 +18,7 @@ pub(crate) fn run(arm: &str, params: &mut Params) -> Outcome {
     params.finish()?;
     let (tally, last) = Tally::leak(Duration::from_millis(millis), sleeps);
     let measure: fn(&'static Tally, &Receiver<Instant>) -> Result<Duration, String> = match arm {
+        "evloop" => on_evloop::measure,
         "tokio" => on_tokio::measure,
         "pool" => on_pool::measure,
         other => return Err(format!("no such arm: {other}")),

@@ -8,6 +8,7 @@
 //!
 //! The first round warms memory up and is thrown away; the value is the median of the others.
 
+mod on_evloop;
 mod on_tokio;
 
 use std::time::Duration;
@@ -38,6 +39,7 @@ pub(crate) fn run(arm: &str, params: &mut Params) -> Outcome {
     let rounds = params.take("rounds", if row == "fire" { 40_u64 } else { 3 })?;
     params.finish()?;
     let mut timers: Box<dyn Timers> = match arm {
+        "evloop" => Box::new(on_evloop::OnEvloop::start()),
         "tokio" => Box::new(on_tokio::OnTokio::start(false)),
         "tokio-unordered" => Box::new(on_tokio::OnTokio::start(true)),
         other => return Err(format!("no such arm: {other}")),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::loops::{Loop, Poster, on_tokio};
+use crate::loops::{Loop, Poster, on_evloop, on_tokio};
 use crate::params::Params;
 use crate::report::{Outcome, Report, cpu_time, micros, percentile};
 
@@ -20,6 +20,7 @@ pub(crate) fn run(arm: &str, params: &mut Params) -> Outcome {
     let samples = params.take("samples", 1_000_usize)?;
     params.finish()?;
     let (mut samples, cpu) = match arm {
+        "evloop" => measure::<on_evloop::Running>(&row, samples),
         "tokio" => measure::<on_tokio::Channel<false>>(&row, samples),
         other => Err(format!("no such arm: {other}")),
     }?;
