@@ -11,7 +11,8 @@ from pathlib import Path
 
 from results import Hotspot
 
-_LINE = re.compile(r"^\s*(\d+\.\d+)%\s+(\S+)\s+\[.\]\s+(.+?)\s*$")
+# The symbol may be followed by columns that perf leaves empty, a dash each.
+_LINE = re.compile(r"^\s*(\d+\.\d+)%\s+(\S+)\s+\[.\]\s+(.+?)(?:\s+-)*\s*$")
 
 
 def parse(report: str, limit: int) -> list[Hotspot]:

@@ -122,34 +122,40 @@ def _cpu(rows: Sequence[RowResult], columns: Sequence[str]) -> Iterator[str]:
     yield from _table(["", *columns], body)
 
 
-def _behind(suite: SuiteResult) -> Iterator[str]:
+Losses = list[tuple[RowResult, stats.Verdict]]
+
+
+def _summary(suite: SuiteResult, topics: dict[str, str]) -> tuple[list[str], Losses]:
+    """How many rows are ahead, and the names of those that are not; with them their verdicts."""
     verdicts = [(row, stats.verdict(row, suite["ours"])) for row in suite["rows"]]
     measured = [(row, found) for row, found in verdicts if found is not None]
-    behind = [(row, found) for row, found in measured if not found.ahead]
-    yield f"Ahead of the best peer in {len(measured) - len(behind)} of {len(suite['rows'])} rows."
-    yield ""
-    if not behind:
-        return
-    yield "### Behind"
-    yield ""
-    topics = {topic["id"]: topic["title"] for topic in suite["topics"]}
-    for row, found in behind:
-        mine, peer = (number(arm["median"], row["unit"]) for arm in (found.ours, found.peer))
-        yield (
-            f"**{topics[row['topic']]}: {row['title']}**: {mine} against {peer} of {found.peer['name']}"
-            f" ({found.ratio:.2f}x). Where the CPU time goes:"
-        )
+    losses = [(row, found) for row, found in measured if not found.ahead]
+    lines = [f"Ahead of the best peer in {len(measured) - len(losses)} of {len(suite['rows'])} rows."]
+    if losses:
+        lines += ["", "Behind:", ""]
+        lines += [
+            f"- {topics[row['topic']]}: {row['title']}, {found.ratio:.2f}x of {found.peer['name']}"
+            for row, found in losses
+        ]
+    return [*lines, ""], losses
+
+
+def _profiles(losses: Losses, topics: dict[str, str]) -> Iterator[str]:
+    """Where the CPU time goes in the rows that are behind, once per case."""
+    seen: set[str] = set()
+    for row, found in losses:
+        case = row["id"].split("#")[0]
+        if case in seen:
+            continue
+        seen.add(case)
+        yield f"**{topics[row['topic']]}: {row['title']}**, {found.ratio:.2f}x of {found.peer['name']}:"
         yield ""
-        profiles = row.get("profiles", {})
-        if not any(profiles.values()):
-            yield "No profile: `perf` was not available."
-            yield ""
+        profiles = {arm: spots for arm, spots in row.get("profiles", {}).items() if spots}
+        if not profiles:
+            yield from ("No profile was taken: `perf` is not there or may not count.", "")
         for arm, spots in profiles.items():
-            if spots:
-                yield from _table(
-                    [arm, "CPU"],
-                    ([f"`{spot['where'].replace('|', '¦')}`", f"{spot['percent']:.1f} %"] for spot in spots),
-                )
+            body = ([f"`{spot['where'].replace('|', '¦')}`", f"{spot['percent']:.1f} %"] for spot in spots)
+            yield from _table([arm, "CPU"], body)
 
 
 def render_suite(suite: SuiteResult) -> Iterator[str]:
@@ -160,7 +166,9 @@ def render_suite(suite: SuiteResult) -> Iterator[str]:
     yield ""
     facts = {**suite["machine"], **suite["versions"]}
     yield from _table(["", ""], ([key, value] for key, value in facts.items()))
-    yield from _behind(suite)
+    topics = {topic["id"]: topic["title"] for topic in suite["topics"]}
+    summary, losses = _summary(suite, topics)
+    yield from summary
     for topic in suite["topics"]:
         rows = [row for row in suite["rows"] if row["topic"] == topic["id"]]
         if not rows:
@@ -177,6 +185,11 @@ def render_suite(suite: SuiteResult) -> Iterator[str]:
         if notes:
             yield from (*notes, "")
         yield from _cpu(rows, columns)
+    if losses:
+        yield from ("### Profiles of the rows that are behind", "")
+        yield "Of the whole process, so with what lies outside the measured part."
+        yield ""
+        yield from _profiles(losses, topics)
 
 
 def render(suites: Iterable[SuiteResult]) -> str:

@@ -22,7 +22,7 @@ import machine
 import render
 import stats
 from model import Arm, Case, Metric, Suite
-from results import ArmResult, RowResult, SuiteResult, save
+from results import ArmResult, Hotspot, RowResult, SuiteResult, save
 from suites import evloop
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -111,16 +111,18 @@ def row_results(cases: Sequence[Case], lines: Lines) -> list[RowResult]:
 def add_profiles(suite: Suite, rows: Sequence[RowResult]) -> None:
     """A row that is behind is shown with where the time goes, ours and the better peer's."""
     cases = {case.id: case for case in suite.cases}
+    taken: dict[tuple[str, str], list[Hotspot]] = {}
     for row in rows:
         found = stats.verdict(row, suite.ours)
         if found is None or found.ahead:
             continue
         case = cases[row["id"].split("#")[0]]
         arms = {arm.name: arm for arm in case.arms}
-        row["profiles"] = {}
         for name in (found.ours["name"], found.peer["name"]):
-            print(f"profile: {case.id} {name}", file=sys.stderr, flush=True)
-            row["profiles"][name] = hotspots.profile(command(case, arms[name], quick=False))
+            if (case.id, name) not in taken:
+                print(f"profile: {case.id} {name}", file=sys.stderr, flush=True)
+                taken[case.id, name] = hotspots.profile(command(case, arms[name], quick=False))
+            row.setdefault("profiles", {})[name] = taken[case.id, name]
 
 
 def run_suite(suite: Suite, topics: Sequence[str], rounds: int, quick: bool) -> SuiteResult:

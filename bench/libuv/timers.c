@@ -143,6 +143,9 @@ void topic_timers(void) {
     }
     MUST(uv_loop_close(&loop));
     double median = (double)percentile(taken, rounds, 50);
+    free(taken);
+    free(delays);
+    free(timers);
     if (fire)
         report("timers", row, median / 1e6, "ms", cpu, exact ? "early_percent" : NULL,
                (double)early * 100 / (double)(rounds * count));

@@ -15,6 +15,7 @@ def test_a_losing_rate_is_shown_as_behind() -> None:
     assert "**behind**" in line_of(page, "| the posts.1 row")
     assert "0.50x" in line_of(page, "| the posts.1 row")
     assert "Ahead of the best peer in 0 of 1 rows." in page
+    assert "- Posts: the posts.1 row, 0.50x of libuv" in page
 
 
 def test_a_losing_latency_is_shown_as_behind() -> None:
@@ -37,7 +38,7 @@ def test_a_row_that_is_behind_comes_with_its_profile() -> None:
 
 def test_a_loss_without_a_profile_says_so() -> None:
     page = render.render([suite(row("higher", arm("evloop", 1), arm("libuv", 2)))])
-    assert "No profile" in page
+    assert "No profile was taken" in page
 
 
 def test_an_unranked_arm_is_named_with_its_reason() -> None:

@@ -45,7 +45,7 @@ def test_the_top_of_a_perf_report_is_read() -> None:
     report = """
 # Overhead  Shared Object      Symbol
     86.01%  bench-evloop       [.] tokio::sync::mpsc::list::Tx<T>::find_block
-     2.58%  [kernel.kallsyms]  [k] finish_task_switch.isra.0
+     2.58%  [kernel.kallsyms]  [k] finish_task_switch.isra.0                -      -
      1.10%  libc.so.6          [.] malloc
 """
     assert hotspots.parse(report, limit=2) == [
