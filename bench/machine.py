@@ -24,6 +24,11 @@ def load_average() -> str:
     return f"{os.getloadavg()[0]:.2f}"
 
 
+def is_busy() -> bool:
+    """Others use the cores: the 99th percentiles then measure the scheduler, and the spreads grow."""
+    return os.getloadavg()[0] > len(os.sched_getaffinity(0)) / 4
+
+
 def describe() -> dict[str, str]:
     memory = _first(r"^MemTotal:\s+(\d+) kB", "/proc/meminfo")
     return {

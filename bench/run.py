@@ -127,7 +127,13 @@ def add_profiles(suite: Suite, rows: Sequence[RowResult]) -> None:
 
 def run_suite(suite: Suite, topics: Sequence[str], rounds: int, quick: bool) -> SuiteResult:
     print(f"building {suite.id}", file=sys.stderr, flush=True)
+    busy = machine.is_busy()
     suite.build()
+    if busy:
+        print(
+            f"the machine is busy (load {machine.load_average()}): high percentiles will suffer",
+            file=sys.stderr,
+        )
     cases = [case for case in suite.cases if not topics or case.topic in topics]
     before = machine.load_average()
     started = time.monotonic()

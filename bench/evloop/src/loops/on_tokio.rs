@@ -23,7 +23,7 @@ pub(crate) struct Channel<const MANY: bool> {
     thread: JoinHandle<()>,
 }
 
-/// How many closures one `recv_many` takes: larger ones did not help.
+/// How many closures one `recv_many` takes; 1024 measured the same.
 const BATCH: usize = 256;
 
 impl<const MANY: bool> Loop for Channel<MANY> {
