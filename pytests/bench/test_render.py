@@ -1,0 +1,79 @@
+"""The page says what the numbers say: losses show as losses, units are readable, suites have sections."""
+
+from __future__ import annotations
+
+import render
+from rows import arm, row, suite
+
+
+def line_of(page: str, start: str) -> str:
+    return next(line for line in page.splitlines() if line.startswith(start))
+
+
+def test_a_losing_rate_is_shown_as_behind() -> None:
+    page = render.render([suite(row("higher", arm("evloop", 10e6), arm("libuv", 20e6)))])
+    assert "**behind**" in line_of(page, "| the posts.1 row")
+    assert "0.50x" in line_of(page, "| the posts.1 row")
+    assert "Ahead of the best peer in 0 of 1 rows." in page
+    assert "- Posts: the posts.1 row, 0.50x of libuv" in page
+
+
+def test_a_losing_latency_is_shown_as_behind() -> None:
+    page = render.render([suite(row("lower", arm("evloop", 30), arm("libuv", 15)))])
+    assert "**behind**" in line_of(page, "| the posts.1 row")
+
+
+def test_a_winning_row_is_ahead_and_not_listed_among_the_losses() -> None:
+    page = render.render([suite(row("lower", arm("evloop", 15), arm("libuv", 30)))])
+    assert "2.00x | ahead |" in line_of(page, "| the posts.1 row")
+    assert "behind" not in page.lower()
+
+
+def test_a_row_that_is_behind_comes_with_its_profile() -> None:
+    losing = row("higher", arm("evloop", 1), arm("libuv", 2))
+    losing["profiles"] = {"evloop": [{"percent": 61.5, "where": "malloc (libc.so.6)"}], "libuv": []}
+    page = render.render([suite(losing)])
+    assert "| `malloc (libc.so.6)` | 61.5 % |" in page
+
+
+def test_a_loss_without_a_profile_says_so() -> None:
+    page = render.render([suite(row("higher", arm("evloop", 1), arm("libuv", 2)))])
+    assert "No profile was taken" in page
+
+
+def test_an_unranked_arm_is_named_with_its_reason() -> None:
+    page = render.render(
+        [suite(row("lower", arm("evloop", 2), arm("libuv", 4), arm("other", 1, ranked=False)))]
+    )
+    assert "not ranked, other 1.00 µs (1.00 to 1.00): does other work." in page
+
+
+def test_a_row_without_ours_is_not_counted_as_ahead() -> None:
+    page = render.render([suite(row("higher", arm("libuv", 2)))])
+    assert "not measured" in line_of(page, "| the posts.1 row")
+    assert "Ahead of the best peer in 0 of 1 rows." in page
+
+
+def test_every_suite_has_a_section_with_machine_and_versions() -> None:
+    first, second = suite(row("higher", arm("evloop", 1))), suite(row("higher", arm("evloop", 1)))
+    second["title"] = "The Python loop"
+    page = render.render([first, second])
+    assert [line for line in page.splitlines() if line.startswith("## ")] == [
+        "## The event loop",
+        "## The Python loop",
+    ]
+    assert page.count("| CPU | a processor |") == 2
+    assert page.count("| tokio | 1.0.0 |") == 2
+
+
+def test_rates_are_scaled_and_times_are_not() -> None:
+    assert render.number(7_217_310.0, "posts/s") == "7.22 M/s"
+    assert render.number(984_578.0, "posts/s") == "985 k/s"
+    assert render.number(1275.6, "ms") == "1276 ms"
+    assert render.number(8.476, "us") == "8.48 µs"
+
+
+def test_two_percentiles_of_one_run_share_a_line_of_cpu_time() -> None:
+    arms = (arm("evloop", 1), arm("tokio", 2))
+    page = render.render([suite(row("lower", *arms, id="wakeup"), row("lower", *arms, id="wakeup#p99"))])
+    assert page.count("| 0.500 | 0.500 |") == 1

@@ -1,0 +1,70 @@
+"""Who is ahead: medians, the direction of ratios, the choice of the best peer."""
+
+from __future__ import annotations
+
+import pytest
+import stats
+from model import Better
+from rows import arm, row
+
+
+def test_a_summary_is_the_median_and_both_ends() -> None:
+    assert stats.summarise([5.0, 1.0, 9.0]) == stats.Summary(median=5.0, low=1.0, high=9.0)
+
+
+@pytest.mark.parametrize(
+    ("better", "ours", "peer", "expected"),
+    [
+        ("higher", 30.0, 10.0, 3.0),
+        ("higher", 10.0, 40.0, 0.25),
+        ("lower", 10.0, 30.0, 3.0),
+        ("lower", 40.0, 10.0, 0.25),
+    ],
+)
+def test_a_ratio_above_one_means_ours_is_better_for_rates_and_for_times(
+    better: Better, ours: float, peer: float, expected: float
+) -> None:
+    assert stats.ratio(ours, peer, better) == pytest.approx(expected)
+
+
+def test_the_best_peer_of_a_rate_is_the_fastest() -> None:
+    found = stats.verdict(row("higher", arm("evloop", 10), arm("tokio", 5), arm("libuv", 8)), "evloop")
+    assert found is not None
+    assert (found.peer["name"], found.ahead) == ("libuv", True)
+
+
+def test_the_best_peer_of_a_latency_is_the_shortest() -> None:
+    found = stats.verdict(row("lower", arm("evloop", 10), arm("tokio", 5), arm("libuv", 8)), "evloop")
+    assert found is not None
+    assert (found.peer["name"], found.ahead, found.ratio) == ("tokio", False, 0.5)
+
+
+def test_a_family_is_represented_by_its_better_arm() -> None:
+    both = (arm("tokio recv", 5, family="tokio"), arm("tokio recv_many", 6, family="tokio"))
+    assert stats.families(row("higher", *both))["tokio"]["name"] == "tokio recv_many"
+    assert stats.families(row("lower", *both))["tokio"]["name"] == "tokio recv"
+
+
+def test_an_arm_that_does_other_work_is_not_compared_with() -> None:
+    early = arm("libuv, timeout 1", 1, family="libuv", ranked=False)
+    found = stats.verdict(row("lower", arm("evloop", 2), arm("libuv", 4), early), "evloop")
+    assert found is not None
+    assert found.ratio == 2.0
+
+
+def test_spreads_that_share_values_are_marked() -> None:
+    apart = stats.verdict(row("higher", arm("evloop", 10, 11, 12), arm("tokio", 7, 8, 9)), "evloop")
+    shared = stats.verdict(row("higher", arm("evloop", 9, 11, 12), arm("tokio", 7, 8, 10)), "evloop")
+    assert apart is not None and not apart.overlap
+    assert shared is not None and shared.overlap
+
+
+def test_without_ours_or_without_a_peer_there_is_no_verdict() -> None:
+    assert stats.verdict(row("higher", arm("tokio", 1)), "evloop") is None
+    assert stats.verdict(row("higher", arm("evloop", 1)), "evloop") is None
+
+
+def test_equal_is_not_ahead() -> None:
+    found = stats.verdict(row("higher", arm("evloop", 10), arm("tokio", 10)), "evloop")
+    assert found is not None
+    assert not found.ahead
