@@ -2,22 +2,23 @@
 
 use core::ffi::CStr;
 
-use crate::{Attached, Borrowed, Obj, Owned, PyResult, Raised, ffi};
+use crate::{AsObj, Attached, Borrowed, Obj, Owned, PyResult, Raised, ffi};
 
 impl Obj {
     /// `self.name`, best with an interned name.
     #[inline]
-    pub fn getattr(&self, py: Attached<'_>, name: &Obj) -> PyResult<Owned> {
+    pub fn getattr(&self, py: Attached<'_>, name: &impl AsObj) -> PyResult<Owned> {
         // SAFETY: attached, both alive; the result is a new reference or NULL with an exception.
-        unsafe { Owned::from_ptr(py, ffi::PyObject_GetAttr(self.as_ptr(), name.as_ptr())) }
+        unsafe { Owned::from_ptr(py, ffi::PyObject_GetAttr(self.as_ptr(), name.as_obj().as_ptr())) }
     }
 
     /// `self.name`, or `None` in Rust when there is no such attribute.
     #[inline]
-    pub fn getattr_opt(&self, py: Attached<'_>, name: &Obj) -> PyResult<Option<Owned>> {
+    pub fn getattr_opt(&self, py: Attached<'_>, name: &impl AsObj) -> PyResult<Option<Owned>> {
         let mut found = core::ptr::null_mut();
         // SAFETY: attached, both alive; `found` receives a new reference or NULL.
-        let status = unsafe { ffi::PyObject_GetOptionalAttr(self.as_ptr(), name.as_ptr(), &mut found) };
+        let status =
+            unsafe { ffi::PyObject_GetOptionalAttr(self.as_ptr(), name.as_obj().as_ptr(), &mut found) };
         Raised::check(py, status)?;
         // SAFETY: as above.
         Ok(unsafe { Owned::from_ptr_or_none(py, found) })
@@ -31,9 +32,11 @@ impl Obj {
 
     /// `self.name = value`.
     #[inline]
-    pub fn setattr(&self, py: Attached<'_>, name: &Obj, value: &Obj) -> PyResult<()> {
+    pub fn setattr(&self, py: Attached<'_>, name: &impl AsObj, value: &impl AsObj) -> PyResult<()> {
         // SAFETY: attached, all alive.
-        Raised::check(py, unsafe { ffi::PyObject_SetAttr(self.as_ptr(), name.as_ptr(), value.as_ptr()) })
+        Raised::check(py, unsafe {
+            ffi::PyObject_SetAttr(self.as_ptr(), name.as_obj().as_ptr(), value.as_obj().as_ptr())
+        })
     }
 
     /// `bool(self)`.
@@ -59,9 +62,10 @@ impl Obj {
     }
 
     /// `self == other` as Python sees it.
-    pub fn equals(&self, py: Attached<'_>, other: &Obj) -> PyResult<bool> {
+    pub fn equals(&self, py: Attached<'_>, other: &impl AsObj) -> PyResult<bool> {
         // SAFETY: attached, both alive.
-        let status = unsafe { ffi::PyObject_RichCompareBool(self.as_ptr(), other.as_ptr(), ffi::Py_EQ) };
+        let status =
+            unsafe { ffi::PyObject_RichCompareBool(self.as_ptr(), other.as_obj().as_ptr(), ffi::Py_EQ) };
         Raised::check(py, status)?;
         Ok(status != 0)
     }
@@ -96,9 +100,9 @@ impl Obj {
     }
 
     /// `isinstance(self, class)`.
-    pub fn is_instance(&self, py: Attached<'_>, class: &Obj) -> PyResult<bool> {
+    pub fn is_instance(&self, py: Attached<'_>, class: &impl AsObj) -> PyResult<bool> {
         // SAFETY: attached, both alive.
-        let status = unsafe { ffi::PyObject_IsInstance(self.as_ptr(), class.as_ptr()) };
+        let status = unsafe { ffi::PyObject_IsInstance(self.as_ptr(), class.as_obj().as_ptr()) };
         Raised::check(py, status)?;
         Ok(status != 0)
     }
@@ -124,15 +128,17 @@ impl Obj {
     }
 
     /// `self[key]`.
-    pub fn get_item(&self, py: Attached<'_>, key: &Obj) -> PyResult<Owned> {
+    pub fn get_item(&self, py: Attached<'_>, key: &impl AsObj) -> PyResult<Owned> {
         // SAFETY: attached, both alive; the result is a new reference or NULL with an exception.
-        unsafe { Owned::from_ptr(py, ffi::PyObject_GetItem(self.as_ptr(), key.as_ptr())) }
+        unsafe { Owned::from_ptr(py, ffi::PyObject_GetItem(self.as_ptr(), key.as_obj().as_ptr())) }
     }
 
     /// `self[key] = value`.
-    pub fn set_item(&self, py: Attached<'_>, key: &Obj, value: &Obj) -> PyResult<()> {
+    pub fn set_item(&self, py: Attached<'_>, key: &impl AsObj, value: &impl AsObj) -> PyResult<()> {
         // SAFETY: attached, all alive.
-        Raised::check(py, unsafe { ffi::PyObject_SetItem(self.as_ptr(), key.as_ptr(), value.as_ptr()) })
+        Raised::check(py, unsafe {
+            ffi::PyObject_SetItem(self.as_ptr(), key.as_obj().as_ptr(), value.as_obj().as_ptr())
+        })
     }
 
     /// The number of references, for tests and leak hunts only.

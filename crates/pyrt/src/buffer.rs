@@ -6,7 +6,7 @@
 use core::fmt;
 use core::mem::MaybeUninit;
 
-use crate::{Attached, Confined, Obj, PyResult, Raised, ffi};
+use crate::{AsObj, Attached, Confined, PyResult, Raised, ffi};
 
 /// A C-contiguous buffer of an object.
 ///
@@ -19,20 +19,22 @@ pub struct Buffer {
 impl Buffer {
     /// The content of anything bytes-like, for reading.
     #[inline]
-    pub fn read(py: Attached<'_>, object: &Obj) -> PyResult<Self> {
+    pub fn read(py: Attached<'_>, object: &impl AsObj) -> PyResult<Self> {
         Self::get(py, object, ffi::PyBUF_SIMPLE)
     }
 
     /// The content of a writable exporter such as a `bytearray`; a `BufferError` for anything read-only.
     #[inline]
-    pub fn write(py: Attached<'_>, object: &Obj) -> PyResult<Self> {
+    pub fn write(py: Attached<'_>, object: &impl AsObj) -> PyResult<Self> {
         Self::get(py, object, ffi::PyBUF_WRITABLE)
     }
 
-    fn get(py: Attached<'_>, object: &Obj, flags: core::ffi::c_int) -> PyResult<Self> {
+    fn get(py: Attached<'_>, object: &impl AsObj, flags: core::ffi::c_int) -> PyResult<Self> {
         let mut view = MaybeUninit::<ffi::Py_buffer>::zeroed();
         // SAFETY: attached, alive; the exporter fills the view on success.
-        Raised::check(py, unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), view.as_mut_ptr(), flags) })?;
+        Raised::check(py, unsafe {
+            ffi::PyObject_GetBuffer(object.as_obj().as_ptr(), view.as_mut_ptr(), flags)
+        })?;
         // SAFETY: filled, as the call succeeded.
         Ok(Self { view: unsafe { view.assume_init() } })
     }

@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use crate::{Attached, Fault, Obj, Owned, PyResult, Raised, ffi};
+use crate::{AsObj, Attached, Fault, Obj, Owned, PyResult, Raised, ffi};
 
 impl Owned {
     /// A `bytes` with a copy of a slice.
@@ -15,9 +15,9 @@ impl Owned {
     }
 
     /// A `memoryview` of an object that has a buffer.
-    pub fn memoryview(py: Attached<'_>, object: &Obj) -> PyResult<Self> {
+    pub fn memoryview(py: Attached<'_>, object: &impl AsObj) -> PyResult<Self> {
         // SAFETY: attached, alive; a new reference or NULL with an exception.
-        unsafe { Self::from_ptr(py, ffi::PyMemoryView_FromObject(object.as_ptr())) }
+        unsafe { Self::from_ptr(py, ffi::PyMemoryView_FromObject(object.as_obj().as_ptr())) }
     }
 }
 

@@ -3,7 +3,7 @@
 //! The array forms leave the slot before the first argument free, so that a bound method puts its `self` there instead of
 //! copying the arguments.
 
-use crate::{Attached, Borrowed, Obj, Owned, PyResult, ffi};
+use crate::{AsObj, Attached, Borrowed, Obj, Owned, PyResult, ffi};
 
 /// Arguments with the spare slot in front of them.
 #[repr(C)]
@@ -29,8 +29,8 @@ impl Obj {
 
     /// `self(arg)`.
     #[inline]
-    pub fn call1(&self, py: Attached<'_>, arg: &Obj) -> PyResult<Owned> {
-        self.call(py, [arg.borrow()])
+    pub fn call1(&self, py: Attached<'_>, arg: &impl AsObj) -> PyResult<Owned> {
+        self.call(py, [arg.as_obj().borrow()])
     }
 
     /// `self(*args)` for a number of arguments known at compile time.
@@ -52,13 +52,13 @@ impl Obj {
 
     /// `self(*positional, **named)`: `args` holds the positional values followed by those of `names`, a tuple of `str`.
     #[inline]
-    pub fn call_names(&self, py: Attached<'_>, args: &[Borrowed<'_>], names: &Obj) -> PyResult<Owned> {
+    pub fn call_names(&self, py: Attached<'_>, args: &[Borrowed<'_>], names: &impl AsObj) -> PyResult<Owned> {
         // SAFETY: a type test and, for a tuple, a read of its size.
         let named = unsafe {
-            if ffi::PyTuple_Check(names.as_ptr()) == 0 {
+            if ffi::PyTuple_Check(names.as_obj().as_ptr()) == 0 {
                 0
             } else {
-                ffi::PyTuple_GET_SIZE(names.as_ptr()) as usize
+                ffi::PyTuple_GET_SIZE(names.as_obj().as_ptr()) as usize
             }
         };
         let Some(positional) = args.len().checked_sub(named) else {
@@ -70,28 +70,28 @@ impl Obj {
                 py,
                 args.as_ptr().cast(),
                 positional,
-                if named == 0 { core::ptr::null_mut() } else { names.as_ptr() },
+                if named == 0 { core::ptr::null_mut() } else { names.as_obj().as_ptr() },
             )
         }
     }
 
     /// `self(*args, **kwargs)` from a tuple and a dict.
-    pub fn call_tuple(&self, py: Attached<'_>, args: &Obj, kwargs: Option<&Obj>) -> PyResult<Owned> {
+    pub fn call_tuple(&self, py: Attached<'_>, args: &impl AsObj, kwargs: Option<&Obj>) -> PyResult<Owned> {
         let kwargs = kwargs.map_or(core::ptr::null_mut(), Obj::as_ptr);
         // SAFETY: attached, all alive; the runtime refuses what is no tuple or dict.
-        unsafe { Owned::from_ptr(py, ffi::PyObject_Call(self.as_ptr(), args.as_ptr(), kwargs)) }
+        unsafe { Owned::from_ptr(py, ffi::PyObject_Call(self.as_ptr(), args.as_obj().as_ptr(), kwargs)) }
     }
 
     /// `self.name()`.
     #[inline]
-    pub fn call_method0(&self, py: Attached<'_>, name: &Obj) -> PyResult<Owned> {
+    pub fn call_method0(&self, py: Attached<'_>, name: &impl AsObj) -> PyResult<Owned> {
         self.call_method(py, name, [])
     }
 
     /// `self.name(arg)`.
     #[inline]
-    pub fn call_method1(&self, py: Attached<'_>, name: &Obj, arg: &Obj) -> PyResult<Owned> {
-        self.call_method(py, name, [arg.borrow()])
+    pub fn call_method1(&self, py: Attached<'_>, name: &impl AsObj, arg: &impl AsObj) -> PyResult<Owned> {
+        self.call_method(py, name, [arg.as_obj().borrow()])
     }
 
     /// `self.name(*args)` without making a bound method.
@@ -99,7 +99,7 @@ impl Obj {
     pub fn call_method<const N: usize>(
         &self,
         py: Attached<'_>,
-        name: &Obj,
+        name: &impl AsObj,
         args: [Borrowed<'_>; N],
     ) -> PyResult<Owned> {
         let mut frame = MethodFrame { spare: core::ptr::null_mut(), this: self.borrow(), args };
@@ -109,7 +109,7 @@ impl Obj {
             let flags = (N + 1) | ffi::ARGUMENTS_OFFSET;
             Owned::from_ptr(
                 py,
-                ffi::PyObject_VectorcallMethod(name.as_ptr(), first, flags, core::ptr::null_mut()),
+                ffi::PyObject_VectorcallMethod(name.as_obj().as_ptr(), first, flags, core::ptr::null_mut()),
             )
         }
     }

@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_int, c_uint, c_void};
 use crate::layout::{CallSlot, DictSlot, Offset, WeakSlot, base_size, object_size, payload_offset};
 use crate::method::{Method, Property};
 use crate::slots::TypeSlot;
-use crate::{Attached, Confined, Fault, Obj, Owned, PyResult, Traverse, Type, ffi, lifecycle};
+use crate::{AsObj, Attached, Confined, Fault, Obj, Owned, PyResult, Traverse, Type, ffi, lifecycle};
 
 /// A payload and the Python class around it.
 ///
@@ -56,7 +56,7 @@ pub(crate) fn short_name(name: &'static CStr) -> &'static str {
 impl<T: Class> Type<T> {
     /// Makes the type for the interpreter this thread is attached to. `base` is a Python class whose `__slots__`
     /// [`Class::BASE_SLOTS`] counts, or nothing for `object`.
-    pub fn new(py: Attached<'_>, module: &Obj, base: Option<&Obj>) -> PyResult<Self> {
+    pub fn new(py: Attached<'_>, module: &impl AsObj, base: Option<&Obj>) -> PyResult<Self> {
         const { assert!(Method::<T>::is_terminated(T::METHODS), "METHODS must end with Method::END") };
         const { assert!(Property::<T>::is_terminated(T::PROPERTIES), "PROPERTIES must end with Property::END") };
         let mutable_base = match base {
@@ -118,8 +118,9 @@ impl<T: Class> Type<T> {
         // SAFETY: attached; the spec and its arrays live until the call returns, and what the type keeps pointers to
         // (methods and properties) is static. Members are copied by the runtime; the functions fit their slots by
         // construction of `TypeSlot`. A new reference or NULL with an exception.
-        let object =
-            unsafe { Owned::from_ptr(py, ffi::PyType_FromModuleAndSpec(module.as_ptr(), &mut spec, bases))? };
+        let object = unsafe {
+            Owned::from_ptr(py, ffi::PyType_FromModuleAndSpec(module.as_obj().as_ptr(), &mut spec, bases))?
+        };
         if let (Some(function), false) = (new.and_then(|slot| slot.vectorcall), init) {
             // As a slot this exists from 3.14 on. It is not inherited, so subclasses go through `tp_new`.
             // SAFETY: a heap type nobody else has seen; the field is what the runtime consults when the type is called.
@@ -130,10 +131,10 @@ impl<T: Class> Type<T> {
     }
 
     /// [`new`](Self::new), and adds the type to the module under its short name.
-    pub fn add_to(py: Attached<'_>, module: &Obj, base: Option<&Obj>) -> PyResult<Self> {
+    pub fn add_to(py: Attached<'_>, module: &impl AsObj, base: Option<&Obj>) -> PyResult<Self> {
         let new = Self::new(py, module, base)?;
         // SAFETY: attached; a module and a type.
-        let status = unsafe { ffi::PyModule_AddType(module.as_ptr(), new.object().as_ptr().cast()) };
+        let status = unsafe { ffi::PyModule_AddType(module.as_obj().as_ptr(), new.object().as_ptr().cast()) };
         crate::Raised::check(py, status)?;
         Ok(new)
     }

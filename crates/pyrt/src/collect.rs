@@ -1,6 +1,6 @@
 //! Tuples, lists, dicts and slices. Attached threads only.
 
-use crate::{Attached, Borrowed, Obj, Owned, PyResult, Raised, ffi};
+use crate::{AsObj, Attached, Borrowed, Obj, Owned, PyResult, Raised, ffi};
 
 impl Owned {
     /// A `tuple` of the given references.
@@ -95,29 +95,33 @@ impl Obj {
     }
 
     /// `list.append(item)`.
-    pub fn append(&self, py: Attached<'_>, item: &Obj) -> PyResult<()> {
+    pub fn append(&self, py: Attached<'_>, item: &impl AsObj) -> PyResult<()> {
         // SAFETY: attached, both alive; the runtime refuses what is no list.
-        Raised::check(py, unsafe { ffi::PyList_Append(self.as_ptr(), item.as_ptr()) })
+        Raised::check(py, unsafe { ffi::PyList_Append(self.as_ptr(), item.as_obj().as_ptr()) })
     }
 
     /// `dict.get(key)`.
     #[inline]
-    pub fn dict_get(&self, py: Attached<'_>, key: &Obj) -> PyResult<Option<Owned>> {
+    pub fn dict_get(&self, py: Attached<'_>, key: &impl AsObj) -> PyResult<Option<Owned>> {
         if !self.is_dict() {
             return Err(self.wrong_type(py, "dict"));
         }
         let mut found = core::ptr::null_mut();
         // SAFETY: attached, a dict and a live key; `found` receives a new reference or NULL.
-        Raised::check(py, unsafe { ffi::PyDict_GetItemRef(self.as_ptr(), key.as_ptr(), &mut found) })?;
+        Raised::check(py, unsafe {
+            ffi::PyDict_GetItemRef(self.as_ptr(), key.as_obj().as_ptr(), &mut found)
+        })?;
         // SAFETY: as above.
         Ok(unsafe { Owned::from_ptr_or_none(py, found) })
     }
 
     /// `dict[key] = value`.
     #[inline]
-    pub fn dict_set(&self, py: Attached<'_>, key: &Obj, value: &Obj) -> PyResult<()> {
+    pub fn dict_set(&self, py: Attached<'_>, key: &impl AsObj, value: &impl AsObj) -> PyResult<()> {
         // SAFETY: attached, all alive; the runtime refuses what is no dict.
-        Raised::check(py, unsafe { ffi::PyDict_SetItem(self.as_ptr(), key.as_ptr(), value.as_ptr()) })
+        Raised::check(py, unsafe {
+            ffi::PyDict_SetItem(self.as_ptr(), key.as_obj().as_ptr(), value.as_obj().as_ptr())
+        })
     }
 
     /// Start, stop and step of a `slice`, fitted to a sequence of `length` items as Python does.

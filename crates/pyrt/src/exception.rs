@@ -1,6 +1,6 @@
 //! `Exception`: an exception as a value, normalised, out of the error indicator. Attached threads only.
 
-use crate::{Attached, Borrowed, Obj, Owned, PyResult, Raised, ffi};
+use crate::{AsObj, Attached, Borrowed, Owned, PyResult, Raised, ffi};
 
 /// An exception instance with its traceback.
 #[derive(Debug)]
@@ -97,9 +97,9 @@ impl Exception {
     }
 
     /// Whether it is an instance of `class`, which may be a tuple of classes.
-    pub fn matches(&self, _py: Attached<'_>, class: &Obj) -> bool {
+    pub fn matches(&self, _py: Attached<'_>, class: &impl AsObj) -> bool {
         // SAFETY: attached, both alive.
-        unsafe { ffi::PyErr_GivenExceptionMatches(self.0.as_ptr(), class.as_ptr()) != 0 }
+        unsafe { ffi::PyErr_GivenExceptionMatches(self.0.as_ptr(), class.as_obj().as_ptr()) != 0 }
     }
 
     /// Sets `__cause__`, as `raise … from cause` does.
@@ -137,16 +137,20 @@ impl Exception {
     }
 
     /// An instance of `class` made by calling it with `args`, not raised yet.
-    pub fn new<const N: usize>(py: Attached<'_>, class: &Obj, args: [Borrowed<'_>; N]) -> PyResult<Self> {
-        Self::from_object(class.call(py, args)?)
+    pub fn new<const N: usize>(
+        py: Attached<'_>,
+        class: &impl AsObj,
+        args: [Borrowed<'_>; N],
+    ) -> PyResult<Self> {
+        Self::from_object(class.as_obj().call(py, args)?)
             .map_err(|_| crate::Fault::type_error("exceptions must derive from BaseException").raise(py))
     }
 }
 
 /// Raises `StopIteration(value)`, the way an iterator returns a value.
-pub fn stop_iteration(py: Attached<'_>, value: &Obj) -> Raised {
+pub fn stop_iteration(py: Attached<'_>, value: &impl AsObj) -> Raised {
     let class = crate::Kind::StopIteration.class(py);
-    match Exception::new(py, &class, [value.borrow()]) {
+    match Exception::new(py, &class, [value.as_obj().borrow()]) {
         Ok(exception) => exception.raise(py),
         Err(raised) => raised,
     }

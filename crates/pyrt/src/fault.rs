@@ -19,7 +19,7 @@ use core::fmt::Display;
 use std::borrow::Cow;
 use std::io;
 
-use crate::{Attached, Borrowed, Kind, Obj, Owned, PyResult, Raised, ffi};
+use crate::{AsObj, Attached, Borrowed, Kind, Obj, Owned, PyResult, Raised, ffi};
 
 type Text = Cow<'static, str>;
 
@@ -147,7 +147,7 @@ pub fn raise_errno(py: Attached<'_>, errno: i32, filename: Option<&Obj>) -> Rais
 
 /// Sets an instance of `class` made by calling it with `args`.
 #[cold]
-pub fn raise_class<const N: usize>(py: Attached<'_>, class: &Obj, args: [Borrowed<'_>; N]) -> Raised {
+pub fn raise_class<const N: usize>(py: Attached<'_>, class: &impl AsObj, args: [Borrowed<'_>; N]) -> Raised {
     match crate::Exception::new(py, class, args) {
         Ok(exception) => exception.raise(py),
         Err(raised) => raised,

@@ -161,7 +161,7 @@ pub use kind::Kind;
 pub use layout::{CallSlot, DictSlot, Offset, WeakSlot};
 pub use method::{Function, Method, Property};
 pub use module::{Module, ModuleDef, StateRef, add};
-pub use object::{Borrowed, Obj, Owned};
+pub use object::{AsObj, Borrowed, Obj, Owned};
 pub use raised::{PyResult, Raised};
 pub use remote::Remote;
 pub use runtime::{Context, Step, audit, check_signals, import, import_from, is_finalizing, recurse, run_in};

@@ -12,7 +12,8 @@ use core::ptr::NonNull;
 
 use crate::method::Function;
 use crate::{
-    Attached, Borrowed, Confined, Fault, Obj, Owned, PyResult, Raised, Traverse, Visit, Visited, ffi, guard,
+    AsObj, Attached, Borrowed, Confined, Fault, Obj, Owned, PyResult, Raised, Traverse, Visit, Visited, ffi,
+    guard,
 };
 
 /// A module and the state it has in each interpreter.
@@ -104,13 +105,13 @@ impl<S: Module> ModuleDef<S> {
 
     /// The state of the module a class belongs to; subclasses made in Python count as their native base.
     #[inline]
-    pub fn state_of_type<'a>(&'static self, py: Attached<'_>, class: &'a Obj) -> PyResult<&'a S> {
+    pub fn state_of_type<'a>(&'static self, py: Attached<'_>, class: &'a impl AsObj) -> PyResult<&'a S> {
         // SAFETY: alive; a test of type flags.
-        if unsafe { ffi::PyType_Check(class.as_ptr()) } == 0 {
-            return Err(class.wrong_type(py, "a class"));
+        if unsafe { ffi::PyType_Check(class.as_obj().as_ptr()) } == 0 {
+            return Err(class.as_obj().wrong_type(py, "a class"));
         }
         // SAFETY: attached, a type. The module is borrowed from the type, which keeps it alive.
-        let module = unsafe { ffi::PyType_GetModuleByDef(class.as_ptr().cast(), self.def.get()) };
+        let module = unsafe { ffi::PyType_GetModuleByDef(class.as_obj().as_ptr().cast(), self.def.get()) };
         if module.is_null() {
             return Err(Raised::set(py));
         }
@@ -119,25 +120,25 @@ impl<S: Module> ModuleDef<S> {
     }
 
     /// A strong reference to the state, for payloads that need it on a hot path.
-    pub fn state_ref(&'static self, py: Attached<'_>, class: &Obj) -> PyResult<StateRef<S>> {
+    pub fn state_ref(&'static self, py: Attached<'_>, class: &impl AsObj) -> PyResult<StateRef<S>> {
         let state = NonNull::from(self.state_of_type(py, class)?);
         // SAFETY: as in `state_of_type`, which succeeded.
-        let module = unsafe { ffi::PyType_GetModuleByDef(class.as_ptr().cast(), self.def.get()) };
+        let module = unsafe { ffi::PyType_GetModuleByDef(class.as_obj().as_ptr().cast(), self.def.get()) };
         // SAFETY: attached; alive as long as the type.
         let module = unsafe { Borrowed::from_ptr_unchecked(py, module) }.clone_ref(py);
         Ok(StateRef { module, state })
     }
 
     /// The state of a module object that was made from this definition.
-    pub fn state_of_module<'a>(&'static self, py: Attached<'_>, module: &'a Obj) -> PyResult<&'a S> {
+    pub fn state_of_module<'a>(&'static self, py: Attached<'_>, module: &'a impl AsObj) -> PyResult<&'a S> {
         // SAFETY: attached, alive; refuses what is no module of this definition.
         unsafe {
-            if ffi::PyModule_Check(module.as_ptr()) == 0
-                || ffi::PyModule_GetDef(module.as_ptr()) != self.def.get()
+            if ffi::PyModule_Check(module.as_obj().as_ptr()) == 0
+                || ffi::PyModule_GetDef(module.as_obj().as_ptr()) != self.def.get()
             {
-                return Err(module.wrong_type(py, &format!("the module {:?}", S::NAME)));
+                return Err(module.as_obj().wrong_type(py, &format!("the module {:?}", S::NAME)));
             }
-            state_of_module(py, module.as_ptr())
+            state_of_module(py, module.as_obj().as_ptr())
         }
     }
 }
@@ -271,7 +272,9 @@ unsafe extern "C" fn free<S: Module>(module: *mut c_void) {
 }
 
 /// Adds an object to a module.
-pub fn add(py: Attached<'_>, module: &Obj, name: &CStr, value: &Obj) -> PyResult<()> {
+pub fn add(py: Attached<'_>, module: &impl AsObj, name: &CStr, value: &impl AsObj) -> PyResult<()> {
     // SAFETY: attached, alive, NUL-terminated; refuses what is no module.
-    Raised::check(py, unsafe { ffi::PyModule_AddObjectRef(module.as_ptr(), name.as_ptr(), value.as_ptr()) })
+    Raised::check(py, unsafe {
+        ffi::PyModule_AddObjectRef(module.as_obj().as_ptr(), name.as_ptr(), value.as_obj().as_ptr())
+    })
 }

@@ -38,6 +38,33 @@ impl Obj {
     }
 }
 
+/// Anything that is a reference to an object. What functions of this crate take, so that `&Owned::int(py, 1)?` is an argument.
+pub trait AsObj {
+    /// The object.
+    fn as_obj(&self) -> &Obj;
+}
+
+impl AsObj for Obj {
+    #[inline(always)]
+    fn as_obj(&self) -> &Obj {
+        self
+    }
+}
+
+impl AsObj for Owned {
+    #[inline(always)]
+    fn as_obj(&self) -> &Obj {
+        self
+    }
+}
+
+impl AsObj for Borrowed<'_> {
+    #[inline(always)]
+    fn as_obj(&self) -> &Obj {
+        self
+    }
+}
+
 /// A strong reference to an object of the interpreter this thread is attached to. Eight bytes, never null.
 ///
 /// Why it knows nothing of its interpreter: the hot path drops several per callback, and a second word, or a check of the

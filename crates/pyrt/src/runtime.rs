@@ -2,7 +2,7 @@
 
 use core::ffi::CStr;
 
-use crate::{Attached, Confined, Obj, Owned, PyResult, Raised, Traverse, Visit, Visited, ffi};
+use crate::{AsObj, Attached, Confined, Obj, Owned, PyResult, Raised, Traverse, Visit, Visited, ffi};
 
 /// What stepping a generator or coroutine came to.
 #[derive(Debug)]
@@ -16,11 +16,11 @@ pub enum Step {
 impl Obj {
     /// Sends a value into a coroutine, generator or iterator, without an exception for its return.
     #[inline]
-    pub fn send(&self, py: Attached<'_>, value: &Obj) -> PyResult<Step> {
+    pub fn send(&self, py: Attached<'_>, value: &impl AsObj) -> PyResult<Step> {
         let mut result = core::ptr::null_mut();
         // SAFETY: attached, both alive; `result` receives a new reference, or NULL with an exception.
         unsafe {
-            let step = ffi::PyIter_Send(self.as_ptr(), value.as_ptr(), &mut result);
+            let step = ffi::PyIter_Send(self.as_ptr(), value.as_obj().as_ptr(), &mut result);
             let result = Owned::from_ptr(py, result)?;
             Ok(match step {
                 ffi::PySendResult::PYGEN_NEXT => Step::Yielded(result),
@@ -93,7 +93,7 @@ impl Context {
 
 /// [`Context::run`] for a context kept as a plain object, checked before by [`Context::from_object`].
 #[inline]
-pub fn run_in<R>(py: Attached<'_>, context: &Obj, f: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
+pub fn run_in<R>(py: Attached<'_>, context: &impl AsObj, f: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
     struct Exit<'a>(&'a Obj);
     impl Drop for Exit<'_> {
         #[inline]
@@ -108,8 +108,8 @@ pub fn run_in<R>(py: Attached<'_>, context: &Obj, f: impl FnOnce() -> PyResult<R
         }
     }
     // SAFETY: attached, alive; the runtime refuses what is no context.
-    Raised::check(py, unsafe { ffi::PyContext_Enter(context.as_ptr()) })?;
-    let _exit = Exit(context);
+    Raised::check(py, unsafe { ffi::PyContext_Enter(context.as_obj().as_ptr()) })?;
+    let _exit = Exit(context.as_obj());
     f()
 }
 
@@ -149,12 +149,12 @@ pub fn check_signals(py: Attached<'_>) -> PyResult<()> {
 }
 
 /// `sys.audit(event, *args)`; `args` is a tuple.
-pub fn audit(py: Attached<'_>, event: &CStr, args: &Obj) -> PyResult<()> {
-    if !args.is_tuple() {
-        return Err(args.wrong_type(py, "tuple"));
+pub fn audit(py: Attached<'_>, event: &CStr, args: &impl AsObj) -> PyResult<()> {
+    if !args.as_obj().is_tuple() {
+        return Err(args.as_obj().wrong_type(py, "tuple"));
     }
     // SAFETY: attached; with format "O" a tuple becomes the event's arguments.
-    Raised::check(py, unsafe { ffi::PySys_Audit(event.as_ptr(), c"O".as_ptr(), args.as_ptr()) })
+    Raised::check(py, unsafe { ffi::PySys_Audit(event.as_ptr(), c"O".as_ptr(), args.as_obj().as_ptr()) })
 }
 
 /// Whether the main interpreter is shutting down. Any thread may ask.

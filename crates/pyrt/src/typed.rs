@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 
 use crate::layout::{base_size, payload};
 use crate::{
-    Attached, Borrowed, Class, Confined, Kind, Obj, Owned, PyResult, Raised, Return, Traverse, Visit,
+    AsObj, Attached, Borrowed, Class, Confined, Kind, Obj, Owned, PyResult, Raised, Return, Traverse, Visit,
     Visited, ffi,
 };
 
@@ -109,6 +109,20 @@ impl<T: Class> Deref for Typed<T> {
     }
 }
 
+impl<T> AsObj for Typed<T> {
+    #[inline(always)]
+    fn as_obj(&self) -> &Obj {
+        &self.0
+    }
+}
+
+impl<T> AsObj for Type<T> {
+    #[inline(always)]
+    fn as_obj(&self) -> &Obj {
+        &self.0
+    }
+}
+
 // SAFETY: a reference.
 unsafe impl<T> Confined for Typed<T> {}
 
@@ -180,16 +194,16 @@ impl<T: Class> Type<T> {
 
     /// Whether `object` is an instance of this type or of a subclass. An exact match is one comparison.
     #[inline]
-    pub fn is_instance(&self, object: &Obj) -> bool {
+    pub fn is_instance(&self, object: &impl AsObj) -> bool {
         // SAFETY: alive; looks at types only.
-        unsafe { ffi::PyObject_TypeCheck(object.as_ptr(), self.raw()) != 0 }
+        unsafe { ffi::PyObject_TypeCheck(object.as_obj().as_ptr(), self.raw()) != 0 }
     }
 
     /// Whether `object` is an instance of this very type.
     #[inline]
-    pub fn is_exact(&self, object: &Obj) -> bool {
+    pub fn is_exact(&self, object: &impl AsObj) -> bool {
         // SAFETY: alive; looks at its type only.
-        unsafe { ffi::Py_TYPE(object.as_ptr()) == self.raw() }
+        unsafe { ffi::Py_TYPE(object.as_obj().as_ptr()) == self.raw() }
     }
 
     /// The instance, if it is one.
@@ -212,11 +226,11 @@ impl<T: Class> Type<T> {
     }
 
     /// Sets a class attribute, of an immutable type too. For the time before the type is seen by anybody.
-    pub fn set_attr(&self, py: Attached<'_>, name: &core::ffi::CStr, value: &Obj) -> PyResult<()> {
+    pub fn set_attr(&self, py: Attached<'_>, name: &core::ffi::CStr, value: &impl AsObj) -> PyResult<()> {
         // SAFETY: attached; a ready heap type has a dict, and its method cache is invalidated afterwards.
         unsafe {
             let dict = (*self.raw()).tp_dict;
-            Raised::check(py, ffi::PyDict_SetItemString(dict, name.as_ptr(), value.as_ptr()))?;
+            Raised::check(py, ffi::PyDict_SetItemString(dict, name.as_ptr(), value.as_obj().as_ptr()))?;
             ffi::PyType_Modified(self.raw());
         }
         Ok(())
