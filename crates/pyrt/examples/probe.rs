@@ -319,6 +319,7 @@ impl Class for Blob {
             let data = data.map_or(Ok(Box::default()), |data| {
                 Buffer::read(py, &data).map(|data| data.as_slice().into())
             })?;
+            let farewell = farewell.filter(|farewell| !farewell.is_none());
             let farewell =
                 farewell.map_or_else(ObjCell::empty, |farewell| ObjCell::new(farewell.clone_ref(py)));
             Ok(Blob { data, farewell })
@@ -363,7 +364,7 @@ struct Probe {
     hidden: Type<Hidden>,
     adder: Type<Adder>,
     fraction: Imported,
-    keep: [Owned; 4],
+    keep: [Fixed; 4],
 }
 
 confined!(Probe { names, add, counter, hidden, adder, fraction, keep });
@@ -381,9 +382,6 @@ impl Traverse for Probe {
         self.fraction.clear(py);
     }
 }
-
-// SAFETY: references that are only read; using them needs a token of their interpreter.
-unsafe impl Sync for Probe {}
 
 /// A function that returns what its parameters got, in order; `...` for what was not given.
 macro_rules! echo {
@@ -448,10 +446,10 @@ impl Module for Probe {
             adder: Type::add_to(py, &module, None)?,
             fraction: Imported::new(c"fractions", c"Fraction"),
             keep: [
-                Type::<Soon>::add_to(py, &module, None)?.object().clone_ref(py),
-                Type::<Link>::add_to(py, &module, None)?.object().clone_ref(py),
-                Type::<Blob>::add_to(py, &module, None)?.object().clone_ref(py),
-                Type::<Channel>::add_to(py, &module, Some(&transport))?.object().clone_ref(py),
+                Type::<Soon>::add_to(py, &module, None)?.object().clone_ref(py).into(),
+                Type::<Link>::add_to(py, &module, None)?.object().clone_ref(py).into(),
+                Type::<Blob>::add_to(py, &module, None)?.object().clone_ref(py).into(),
+                Type::<Channel>::add_to(py, &module, Some(&transport))?.object().clone_ref(py).into(),
             ],
         })
     }

@@ -11,6 +11,9 @@ use crate::ffi;
 ///
 /// `'py` lasts as long as the scope that gave the token: the body of a native method, or the closure of
 /// [`Interpreter::attach`](crate::Interpreter::attach).
+///
+/// A token does not name its interpreter. References cannot reach another one, as they are not `Send`; a payload borrowed across
+/// `detach` into `attach` of another interpreter could, and must not.
 #[derive(Clone, Copy)]
 pub struct Attached<'py>(PhantomData<(&'py (), *mut ())>);
 
@@ -29,6 +32,18 @@ impl<'py> Attached<'py> {
     /// `Send` is the rule that keeps Python out of `f`: the token and every reference (`Owned`, `Borrowed`, `Instance`)
     /// are not `Send`, so `f` cannot capture one. References to things which are `Sync`, payloads included, may enter;
     /// they give nothing away without a token.
+    ///
+    /// ```compile_fail
+    /// fn wait(py: pyrt::Attached<'_>, object: pyrt::Owned) {
+    ///     py.detach(|| drop(object));
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail
+    /// fn wait(py: pyrt::Attached<'_>) {
+    ///     py.detach(|| pyrt::Owned::none(py));
+    /// }
+    /// ```
     #[inline]
     pub fn detach<R>(self, f: impl FnOnce() -> R + Send) -> R {
         // SAFETY: a closure that is `Send` holds no token and no reference to an object, so it cannot reach Python.

@@ -1,6 +1,6 @@
-//! `ObjCell`: a place for one reference inside a payload, changed through `&self` by attached threads.
+//! `Fixed` and `ObjCell`: a reference inside a payload that never changes, and one that attached threads change through `&self`.
 //!
-//! With a GIL it is a plain cell, eight bytes: none of its operations runs Python code, so none can be interrupted. Without one, a
+//! With a GIL the latter is a plain cell, eight bytes: none of its operations runs Python code, so none can be interrupted. Without one, a
 //! one-byte `PyMutex` guards the few instructions of each operation.
 
 use core::cell::UnsafeCell;
@@ -43,6 +43,44 @@ impl Latch {
             crate::ffi::PyMutex_Unlock(self.0.get());
             result
         }
+    }
+}
+
+/// A reference that never changes once made, for payloads and module state. Eight bytes; derefs to the object.
+#[derive(Debug)]
+pub struct Fixed(Owned);
+
+// SAFETY: nobody changes it, and what is done with the object needs a token of its interpreter.
+unsafe impl Sync for Fixed {}
+// SAFETY: a reference, used and dropped attached.
+unsafe impl Confined for Fixed {}
+
+impl From<Owned> for Fixed {
+    #[inline]
+    fn from(value: Owned) -> Self {
+        Self(value)
+    }
+}
+
+impl core::ops::Deref for Fixed {
+    type Target = Obj;
+    #[inline]
+    fn deref(&self) -> &Obj {
+        &self.0
+    }
+}
+
+impl crate::AsObj for Fixed {
+    #[inline(always)]
+    fn as_obj(&self) -> &Obj {
+        &self.0
+    }
+}
+
+impl Traverse for Fixed {
+    #[inline]
+    fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
+        visit.object(&self.0)
     }
 }
 

@@ -117,7 +117,10 @@ impl Exception {
     /// Its `__traceback__`.
     pub fn traceback(&self, py: Attached<'_>) -> Option<Owned> {
         // SAFETY: attached, an exception; a new reference or NULL.
-        unsafe { Owned::from_ptr_or_none(py, ffi::PyException_GetTraceback(self.0.as_ptr())) }
+        let traceback =
+            unsafe { Owned::from_ptr_or_none(py, ffi::PyException_GetTraceback(self.0.as_ptr())) };
+        // 3.11 keeps the None it was cleared with.
+        traceback.filter(|traceback| !traceback.is_none())
     }
 
     /// Drops `__traceback__`, and with it the frames it keeps alive.

@@ -13,25 +13,23 @@ use crate::{Attached, Confined, ObjCell, Owned, PyResult, Traverse, Visit, Visit
 /// }
 /// ```
 ///
-/// `Names::new(py)` makes them; each field is an [`Owned`](crate::Owned) `str`.
+/// `Names::new(py)` makes them; each field is a [`Fixed`](crate::Fixed) reference to a `str`.
 #[macro_export]
 macro_rules! interned {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($field:ident $(= $text:literal)?),* $(,)? }) => {
         $(#[$meta])*
         $vis struct $name {
-            $(#[doc = concat!("`", stringify!($field), "`")] $vis $field: $crate::Owned,)*
+            $(#[doc = concat!("`", stringify!($field), "`")] $vis $field: $crate::Fixed,)*
         }
 
         impl $name {
             /// Interns the names for the interpreter this thread is attached to.
             $vis fn new(py: $crate::Attached<'_>) -> $crate::PyResult<Self> {
-                Ok(Self { $($field: $crate::Owned::interned(py, $crate::interned!(@text $field $(= $text)?))?,)* })
+                Ok(Self { $($field: $crate::Owned::interned(py, $crate::interned!(@text $field $(= $text)?))?.into(),)* })
             }
         }
 
         $crate::confined!($name { $($field),* });
-        // SAFETY: references that are only read; using them needs a token of their interpreter.
-        unsafe impl Sync for $name {}
     };
     (@text $field:ident) => { $crate::interned!(@cstr stringify!($field)) };
     (@text $field:ident = $text:literal) => { $crate::interned!(@cstr $text) };

@@ -10,7 +10,7 @@
 //!  errors    PyResult<T> = Result<T, Raised>   Exception (as a value)   Fault → Kind: the table from Rust to Python
 //!
 //!  classes   Class for T: constants ── Method, Property, TypeSlot, Signature ──▶ Type<T>, made per interpreter
-//!            inside T: atomics, ObjCell (one reference), Guarded<S> (state)      Traverse shows them to the collector
+//!            inside T: atomics, Fixed and ObjCell (one reference), Guarded<S> (state); Traverse shows them to the collector
 //!
 //!  modules   ModuleDef<S> (static) ──▶ S: Module, the state: types, interned! names, Imported
 //! ```
@@ -147,7 +147,7 @@ pub use args::Args;
 pub use attached::Attached;
 pub use buffer::Buffer;
 pub use bytes::Room;
-pub use cell::ObjCell;
+pub use cell::{Fixed, ObjCell};
 pub use class::Class;
 pub use confined::Confined;
 pub use exception::{Exception, stop_iteration};

@@ -32,14 +32,14 @@ pub(crate) unsafe extern "C" fn dealloc<T: Class>(object: *mut ffi::PyObject) {
             if T::GC {
                 ffi::PyObject_GC_UnTrack(object.cast());
             }
-            let put_by = LATER.with(|later| match (later.try_borrow_mut(), NonNull::new(object)) {
+            let put_by = LATER.try_with(|later| match (later.try_borrow_mut(), NonNull::new(object)) {
                 (Ok(mut later), Some(object)) => {
                     later.push((object, dealloc::<T>));
                     true
                 }
                 _ => false,
             });
-            if !put_by {
+            if put_by != Ok(true) {
                 destroy::<T>(object);
             }
         }
@@ -50,7 +50,9 @@ pub(crate) unsafe extern "C" fn dealloc<T: Class>(object: *mut ffi::PyObject) {
     unsafe { destroy::<T>(object) };
     DEPTH.set(depth);
     if depth == 0 {
-        while let Some((next, dealloc)) = LATER.with(|later| later.try_borrow_mut().ok()?.pop()) {
+        while let Some((next, dealloc)) =
+            LATER.try_with(|later| later.try_borrow_mut().ok()?.pop()).ok().flatten()
+        {
             // SAFETY: put by above, with its last reference gone, by the function that came with it. Not the `tp_dealloc` of its
             // class: a Python subclass has had its turn already.
             unsafe { dealloc(next.as_ptr()) };

@@ -40,7 +40,7 @@ struct Kept<S> {
 
 /// The definition of a module; a static.
 ///
-/// ```ignore
+/// ```text
 /// pub static MODULE: ModuleDef<Probe> = ModuleDef::new();
 ///
 /// #[unsafe(no_mangle)]

@@ -2,7 +2,7 @@
 //!
 //! Parsing runs on attached threads and runs no Python code. The rules and their order are those of a `def`.
 
-use crate::{Args, Attached, Borrowed, Kind, Owned, PyResult, Raised};
+use crate::{Args, Attached, Borrowed, Fixed, Kind, Owned, PyResult, Raised};
 
 /// The parameters of a native function: `N` names, in the order positional-only, positional-or-keyword, keyword-only.
 ///
@@ -109,7 +109,7 @@ impl<const N: usize> Signature<N> {
         &self,
         py: Attached<'_>,
         args: &Args<'py>,
-        interned: Option<&[Owned; N]>,
+        interned: Option<&[Fixed; N]>,
     ) -> PyResult<Values<'py, N>> {
         let mut values: Values<'py, N> = [None; N];
         let positional = args.positional();
@@ -146,7 +146,7 @@ impl<const N: usize> Signature<N> {
         &self,
         py: Attached<'_>,
         name: Borrowed<'_>,
-        interned: Option<&[Owned; N]>,
+        interned: Option<&[Fixed; N]>,
     ) -> PyResult<usize> {
         if let Some(interned) = interned {
             let found = interned.iter().skip(self.positional_only).position(|own| own.is(&name));
@@ -256,7 +256,7 @@ fn s(count: usize) -> &'static str {
 /// A signature with its names interned for one interpreter: keywords are found by identity. Kept in module state.
 pub struct Params<const N: usize> {
     signature: &'static Signature<N>,
-    names: [Owned; N],
+    names: [Fixed; N],
 }
 
 impl<const N: usize> Params<N> {
@@ -265,7 +265,7 @@ impl<const N: usize> Params<N> {
         let mut names = Vec::with_capacity(N);
         for name in signature.names {
             let name = std::ffi::CString::new(name).map_err(|error| crate::Fault::from(error).raise(py))?;
-            names.push(Owned::interned(py, &name)?);
+            names.push(Fixed::from(Owned::interned(py, &name)?));
         }
         match names.try_into() {
             Ok(names) => Ok(Self { signature, names }),
@@ -293,5 +293,3 @@ impl<const N: usize> Params<N> {
 
 // SAFETY: references to strings.
 unsafe impl<const N: usize> crate::Confined for Params<N> {}
-// SAFETY: references that are only read; using them needs a token of their interpreter.
-unsafe impl<const N: usize> Sync for Params<N> {}

@@ -75,7 +75,9 @@ impl Drop for Kept {
         // interpreter is alive; a state is cleared attached, and `DeleteCurrent` detaches.
         unsafe {
             ffi::PyEval_RestoreThread(self.state);
+            CURRENT.set(self.state);
             ffi::PyThreadState_Clear(self.state);
+            CURRENT.set(ptr::null_mut());
             ffi::PyThreadState_DeleteCurrent();
         }
     }

@@ -125,6 +125,8 @@ impl<T> AsObj for Type<T> {
 
 // SAFETY: a reference.
 unsafe impl<T> Confined for Typed<T> {}
+// SAFETY: shared, it gives a payload that is `Sync`, and an object that nothing is done with without a token.
+unsafe impl<T: Class> Sync for Typed<T> {}
 
 impl<T> Traverse for Typed<T> {
     #[inline]
