@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
 use pyrt::*;
 
-// ---- Counter: references, keyword arguments, properties, dict and weak references, subclassing
+// Counter: references, keyword arguments, properties, dict and weak references, subclassing
 
 struct Counter {
     value: AtomicI64,
@@ -152,7 +152,7 @@ impl Counter {
     }
 }
 
-// ---- Soon: an awaitable that yields once, then returns what it was made with
+// Soon: an awaitable that yields once, then returns what it was made with
 
 struct Soon {
     result: ObjCell,
@@ -201,7 +201,7 @@ impl Soon {
     }
 }
 
-// ---- Adder: callable by vectorcall
+// Adder: callable by vectorcall
 
 struct Adder {
     call: CallSlot<Adder>,
@@ -234,7 +234,7 @@ impl Adder {
     }
 }
 
-// ---- Link: refers to the next one, for long chains
+// Link: refers to the next one, for long chains
 
 struct Link {
     next: ObjCell,
@@ -262,7 +262,7 @@ impl Class for Link {
     })];
 }
 
-// ---- Channel: a subclass of asyncio.Transport, which has one slot
+// Channel: a subclass of asyncio.Transport, which has one slot
 
 struct Channel {
     weak: WeakSlot,
@@ -291,7 +291,7 @@ impl Class for Channel {
     })];
 }
 
-// ---- Blob: a buffer, and a finaliser
+// Blob: a buffer, and a finaliser
 
 struct Blob {
     data: Box<[u8]>,
@@ -333,7 +333,7 @@ impl Class for Blob {
     ];
 }
 
-// ---- Hidden: cannot be made from Python
+// Hidden: cannot be made from Python
 
 struct Hidden {
     number: i64,
@@ -351,7 +351,7 @@ impl Class for Hidden {
         &[Property::<Self>::read(c"number", |_, this| Ok(this.number), c"A number."), Property::END];
 }
 
-// ---- the module
+// the module
 
 interned! {
     struct Names { value, increment }

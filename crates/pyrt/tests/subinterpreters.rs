@@ -15,7 +15,7 @@ use pyrt::*;
 
 /// Makes an own-GIL interpreter. It is never ended: below 3.14 that is not safe.
 fn isolated() -> Interpreter {
-    attached(|py| {
+    attached(|_| {
         let config = ffi::PyInterpreterConfig {
             use_main_obmalloc: 0,
             allow_fork: 0,
@@ -25,27 +25,16 @@ fn isolated() -> Interpreter {
             check_multi_interp_extensions: 1,
             gil: ffi::PyInterpreterConfig_OWN_GIL,
         };
-        let made = py.detach(|| {
-            std::thread::spawn(move || {
-                python()
-                    .attach(|_| {
-                        let mut new = std::ptr::null_mut();
-                        // SAFETY: attached; making an interpreter switches to it, and this thread switches back.
-                        unsafe {
-                            let before = ffi::PyThreadState_Get();
-                            let status = ffi::Py_NewInterpreterFromConfig(&mut new, &config);
-                            assert_eq!(ffi::PyStatus_Exception(status), 0);
-                            let made = Interpreter::current(Attached::assume()).unwrap();
-                            ffi::PyThreadState_Swap(before);
-                            made
-                        }
-                    })
-                    .unwrap()
-            })
-            .join()
-            .unwrap()
-        });
-        made
+        let mut new = std::ptr::null_mut();
+        // SAFETY: attached; making an interpreter switches this thread to it, and the last line switches back.
+        unsafe {
+            let before = ffi::PyThreadState_Get();
+            let status = ffi::Py_NewInterpreterFromConfig(&mut new, &config);
+            assert_eq!(ffi::PyStatus_Exception(status), 0);
+            let made = Interpreter::current(Attached::assume()).unwrap();
+            ffi::PyThreadState_Swap(before);
+            made
+        }
     })
 }
 
