@@ -42,7 +42,7 @@ def main():
     rows = [
         ("method without arguments", loop(counter.increment), "itertools.count.__next__", loop(iterator.__next__)),
         ("method, one keyword", loop(functools.partial(counter.add, amount=1)), "int.from_bytes by partial", loop(functools.partial(int.from_bytes, b"a", byteorder="big"))),
-        ("method, two positional", loop(counter.add, 1, 1), "list.insert", loop(values.__setitem__, 0, 1)),
+        ("method, two positional", loop(counter.add, 1, 1), "list.__setitem__", loop(values.__setitem__, 0, 1)),
         ("call of an instance", loop(adder, 5), "functools.partial(add, 10)", loop(partial, 5)),
         ("make and drop, tracked, from Rust", best(lambda: probe.create_many(True, COUNT)), "object()", loop(object)),
         ("make and drop, untracked, from Rust", best(lambda: probe.create_many(False, COUNT)), "", None),

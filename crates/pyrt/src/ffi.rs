@@ -4,7 +4,7 @@
 
 use core::ffi::{c_char, c_int};
 
-pub(crate) use pyo3_ffi::compat::{PyDict_GetItemRef, PyObject_GetOptionalAttr};
+pub(crate) use pyo3_ffi::compat::{PyDict_GetItemRef, PyObject_GetOptionalAttr, PyWeakref_GetRef};
 pub(crate) use pyo3_ffi::*;
 
 /// `PY_VECTORCALL_ARGUMENTS_OFFSET` (PEP 590): the slot before the first argument may be overwritten by the callee.
@@ -16,6 +16,14 @@ unsafe extern "C" {
 
     /// Raises an auditing event (PEP 578); the format is that of `Py_BuildValue`.
     pub(crate) fn PySys_Audit(event: *const c_char, format: *const c_char, ...) -> c_int;
+
+    /// Issues a `ResourceWarning` about `source`; the format is that of `PyUnicode_FromFormat`.
+    pub(crate) fn PyErr_ResourceWarning(
+        source: *mut PyObject,
+        level: Py_ssize_t,
+        format: *const c_char,
+        ...
+    ) -> c_int;
 
     /// `Py_IsFinalizing` under its name before 3.13. Callable from any thread.
     #[cfg(not(Py_3_13))]

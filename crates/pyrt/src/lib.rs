@@ -164,7 +164,10 @@ pub use module::{Module, ModuleDef, StateRef, add};
 pub use object::{AsObj, Borrowed, Obj, Owned};
 pub use raised::{PyResult, Raised};
 pub use remote::Remote;
-pub use runtime::{Context, Step, audit, check_signals, import, import_from, is_finalizing, recurse, run_in};
+pub use runtime::{
+    Context, Step, audit, check_signals, import, import_from, is_finalizing, recurse, run_in, warn,
+    warn_resource,
+};
 pub use signature::{Params, Signature, Values};
 pub use slots::{Compare, TypeSlot};
 pub use typed::{Instance, Type, Typed};

@@ -177,6 +177,13 @@ impl<'a> Borrowed<'a> {
         NonNull::new(pointer).map(|pointer| Self(pointer, PhantomData))
     }
 
+    /// The same references, seen as borrowed: what [`Obj::call_slice`] takes.
+    #[inline]
+    pub fn slice(owned: &'a [Owned]) -> &'a [Self] {
+        // SAFETY: both are transparent wrappers of the same pointer type, and the owners outlive `'a`.
+        unsafe { core::slice::from_raw_parts(owned.as_ptr().cast(), owned.len()) }
+    }
+
     /// `None`.
     #[inline]
     pub fn none(py: Attached<'a>) -> Self {

@@ -1,8 +1,8 @@
-//! Odds and ends of the runtime: stepping generators, contexts, imports, signals, auditing. Attached threads only.
+//! Odds and ends of the runtime: stepping generators, weak references, contexts, imports, warnings, signals, auditing. Attached threads only.
 
 use core::ffi::CStr;
 
-use crate::{AsObj, Attached, Confined, Obj, Owned, PyResult, Raised, Traverse, Visit, Visited, ffi};
+use crate::{AsObj, Attached, Confined, Kind, Obj, Owned, PyResult, Raised, Traverse, Visit, Visited, ffi};
 
 /// What stepping a generator or coroutine came to.
 #[derive(Debug)]
@@ -13,7 +13,25 @@ pub enum Step {
     Returned(Owned),
 }
 
+impl Owned {
+    /// `weakref.ref(object)`, with a callback if there is one.
+    pub fn weakref(py: Attached<'_>, object: &impl AsObj, callback: Option<&Obj>) -> PyResult<Self> {
+        let callback = callback.map_or(core::ptr::null_mut(), Obj::as_ptr);
+        // SAFETY: attached, alive; NULL stands for no callback. A new reference or NULL with an exception.
+        unsafe { Self::from_ptr(py, ffi::PyWeakref_NewRef(object.as_obj().as_ptr(), callback)) }
+    }
+}
+
 impl Obj {
+    /// What a `weakref.ref` refers to, if it is still there.
+    pub fn upgrade(&self, py: Attached<'_>) -> PyResult<Option<Owned>> {
+        let mut found = core::ptr::null_mut();
+        // SAFETY: attached, alive; the runtime refuses what is no weak reference. `found` receives a new reference or NULL.
+        Raised::check(py, unsafe { ffi::PyWeakref_GetRef(self.as_ptr(), &mut found) })?;
+        // SAFETY: as above.
+        Ok(unsafe { Owned::from_ptr_or_none(py, found) })
+    }
+
     /// Sends a value into a coroutine, generator or iterator, without an exception for its return.
     #[inline]
     pub fn send(&self, py: Attached<'_>, value: &impl AsObj) -> PyResult<Step> {
@@ -139,6 +157,20 @@ pub fn import(py: Attached<'_>, name: &CStr) -> PyResult<Owned> {
 /// `from module import name`.
 pub fn import_from(py: Attached<'_>, module: &CStr, name: &CStr) -> PyResult<Owned> {
     import(py, module)?.getattr_str(py, name)
+}
+
+/// `warnings.warn(text, category, stacklevel)`; an error if the filters say so.
+pub fn warn(py: Attached<'_>, category: Kind, text: &CStr, level: isize) -> PyResult<()> {
+    // SAFETY: attached; a warning class, or the runtime refuses it; NUL-terminated.
+    Raised::check(py, unsafe { ffi::PyErr_WarnEx(category.class(py).as_ptr(), text.as_ptr(), level) })
+}
+
+/// A `ResourceWarning` about an object that was not closed.
+pub fn warn_resource(py: Attached<'_>, source: &impl AsObj, text: &str) -> PyResult<()> {
+    let text = Owned::str(py, text)?;
+    let source = source.as_obj().as_ptr();
+    // SAFETY: attached; the format takes one str.
+    Raised::check(py, unsafe { ffi::PyErr_ResourceWarning(source, 1, c"%U".as_ptr(), text.as_ptr()) })
 }
 
 /// Runs pending signal handlers; an error if one raised. Does something on the main thread of the main interpreter only.

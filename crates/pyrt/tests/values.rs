@@ -246,3 +246,41 @@ fn recursion_is_bounded() {
         assert!(raised(py, dive(py)).starts_with("RecursionError"));
     });
 }
+
+#[test]
+fn weak_references_know_when_it_is_over() {
+    attached(|py| {
+        let object = eval(py, "type('T', (), {})()");
+        let weak = Owned::weakref(py, &object, None).unwrap();
+        assert!(weak.upgrade(py).unwrap().unwrap().is(&object));
+        drop(object);
+        assert!(weak.upgrade(py).unwrap().is_none());
+        assert!(raised(py, eval(py, "1").upgrade(py)).starts_with("TypeError"));
+        assert!(raised(py, Owned::weakref(py, &eval(py, "1"), None)).starts_with("TypeError"));
+    });
+}
+
+#[test]
+fn warnings_can_be_errors() {
+    attached(|py| {
+        let warnings = import(py, c"warnings").unwrap();
+        let strict = warnings.getattr_str(py, c"catch_warnings").unwrap().call0(py).unwrap();
+        let name = |text| Owned::interned(py, text).unwrap();
+        strict.call_method0(py, &name(c"__enter__")).unwrap();
+        warnings.call_method1(py, &name(c"simplefilter"), &Owned::str(py, "error").unwrap()).unwrap();
+        assert_eq!(raised(py, warn(py, Kind::RuntimeWarning, c"slow", 1)), "RuntimeWarning: slow");
+        let text = raised(py, warn_resource(py, &strict, "unclosed <ä>"));
+        assert_eq!(text, "ResourceWarning: unclosed <ä>");
+        let none = Borrowed::none(py);
+        strict.call_method(py, &name(c"__exit__"), [none, none, none]).unwrap();
+    });
+}
+
+#[test]
+fn kept_references_are_arguments() {
+    attached(|py| {
+        let kept = vec![Owned::int(py, 3).unwrap(), Owned::int(py, 4).unwrap()];
+        let pow = eval(py, "pow");
+        assert_eq!(pow.call_slice(py, Borrowed::slice(&kept)).unwrap().to_i64(py).unwrap(), 81);
+    });
+}
