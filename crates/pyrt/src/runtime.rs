@@ -1,0 +1,214 @@
+//! Odds and ends of the runtime: stepping generators, weak references, contexts, imports, warnings, signals, auditing. Attached threads only.
+
+use core::ffi::CStr;
+
+use crate::{AsObj, Attached, Confined, Kind, Obj, Owned, PyResult, Raised, Traverse, Visit, Visited, ffi};
+
+/// What stepping a generator or coroutine came to.
+#[derive(Debug)]
+pub enum Step {
+    /// It yielded, and waits.
+    Yielded(Owned),
+    /// It returned.
+    Returned(Owned),
+}
+
+impl Owned {
+    /// `weakref.ref(object)`, with a callback if there is one.
+    pub fn weakref(py: Attached<'_>, object: &impl AsObj, callback: Option<&Obj>) -> PyResult<Self> {
+        let callback = callback.map_or(core::ptr::null_mut(), Obj::as_ptr);
+        // SAFETY: attached, alive; NULL stands for no callback. A new reference or NULL with an exception.
+        unsafe { Self::from_ptr(py, ffi::PyWeakref_NewRef(object.as_obj().as_ptr(), callback)) }
+    }
+}
+
+impl Obj {
+    /// What a `weakref.ref` refers to, if it is still there.
+    pub fn upgrade(&self, py: Attached<'_>) -> PyResult<Option<Owned>> {
+        let mut found = core::ptr::null_mut();
+        // SAFETY: attached, alive; the runtime refuses what is no weak reference. `found` receives a new reference or NULL.
+        Raised::check(py, unsafe { ffi::PyWeakref_GetRef(self.as_ptr(), &mut found) })?;
+        // SAFETY: as above.
+        Ok(unsafe { Owned::from_ptr_or_none(py, found) })
+    }
+
+    /// Sends a value into a coroutine, generator or iterator, without an exception for its return.
+    #[inline]
+    pub fn send(&self, py: Attached<'_>, value: &impl AsObj) -> PyResult<Step> {
+        let mut result = core::ptr::null_mut();
+        // SAFETY: attached, both alive; `result` receives a new reference, or NULL with an exception.
+        unsafe {
+            let step = ffi::PyIter_Send(self.as_ptr(), value.as_obj().as_ptr(), &mut result);
+            let result = Owned::from_ptr(py, result)?;
+            Ok(match step {
+                ffi::PySendResult::PYGEN_NEXT => Step::Yielded(result),
+                _ => Step::Returned(result),
+            })
+        }
+    }
+
+    /// `next(self)` of an iterator; `None` at its end.
+    #[inline]
+    pub fn next(&self, py: Attached<'_>) -> PyResult<Option<Owned>> {
+        // SAFETY: attached, alive; refuses what is no iterator.
+        let item = unsafe {
+            if ffi::PyIter_Check(self.as_ptr()) == 0 {
+                return Err(self.wrong_type(py, "an iterator"));
+            }
+            Owned::from_ptr_or_none(py, ffi::PyIter_Next(self.as_ptr()))
+        };
+        if item.is_none() {
+            Raised::check_occurred(py)?;
+        }
+        Ok(item)
+    }
+}
+
+/// A `contextvars.Context`.
+pub struct Context(Owned);
+
+impl Context {
+    /// A copy of the current one; O(1).
+    #[inline]
+    pub fn copy_current(py: Attached<'_>) -> PyResult<Self> {
+        // SAFETY: attached; a new reference or NULL with an exception.
+        Ok(Self(unsafe { Owned::from_ptr(py, ffi::PyContext_CopyCurrent())? }))
+    }
+
+    /// An object given by a user; a `TypeError` if it is no context.
+    pub fn from_object(py: Attached<'_>, object: Owned) -> PyResult<Self> {
+        // SAFETY: alive; looks at its type only.
+        if unsafe { ffi::PyContext_CheckExact(object.as_ptr()) } == 0 {
+            return Err(object.wrong_type(py, "contextvars.Context"));
+        }
+        Ok(Self(object))
+    }
+
+    /// The object.
+    #[inline]
+    pub fn object(&self) -> &Owned {
+        &self.0
+    }
+
+    /// The object, for good.
+    #[inline]
+    pub fn into_object(self) -> Owned {
+        self.0
+    }
+
+    /// Another reference to the same context.
+    #[inline]
+    pub fn clone_ref(&self, py: Attached<'_>) -> Self {
+        Self(self.0.clone_ref(py))
+    }
+
+    /// Runs `f` in this context, as `Context.run` does. A `RuntimeError` if it is entered already.
+    #[inline]
+    pub fn run<R>(&self, py: Attached<'_>, f: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
+        run_in(py, &self.0, f)
+    }
+}
+
+/// [`Context::run`] for a context kept as a plain object, checked before by [`Context::from_object`].
+#[inline]
+pub fn run_in<R>(py: Attached<'_>, context: &impl AsObj, f: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
+    struct Exit<'a>(&'a Obj);
+    impl Drop for Exit<'_> {
+        #[inline]
+        fn drop(&mut self) {
+            // SAFETY: attached, and the context was entered by this thread. Leaving fails only when contexts were left in
+            // another order, which is reported to nobody, as an exception of `f` may be set.
+            unsafe {
+                if ffi::PyContext_Exit(self.0.as_ptr()) < 0 {
+                    ffi::PyErr_WriteUnraisable(self.0.as_ptr());
+                }
+            }
+        }
+    }
+    // SAFETY: attached, alive; the runtime refuses what is no context.
+    Raised::check(py, unsafe { ffi::PyContext_Enter(context.as_obj().as_ptr()) })?;
+    let _exit = Exit(context.as_obj());
+    f()
+}
+
+// SAFETY: a reference.
+unsafe impl Confined for Context {}
+
+impl Traverse for Context {
+    fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
+        visit.object(&self.0)
+    }
+}
+
+impl Traverse for Step {
+    fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
+        match self {
+            Self::Yielded(object) | Self::Returned(object) => visit.object(object),
+        }
+    }
+}
+
+/// `import name`, giving the module named last.
+pub fn import(py: Attached<'_>, name: &CStr) -> PyResult<Owned> {
+    // SAFETY: attached; NUL-terminated. A new reference or NULL with an exception.
+    unsafe { Owned::from_ptr(py, ffi::PyImport_ImportModule(name.as_ptr())) }
+}
+
+/// `from module import name`.
+pub fn import_from(py: Attached<'_>, module: &CStr, name: &CStr) -> PyResult<Owned> {
+    import(py, module)?.getattr_str(py, name)
+}
+
+/// `warnings.warn(text, category, stacklevel)`; an error if the filters say so.
+pub fn warn(py: Attached<'_>, category: Kind, text: &CStr, level: isize) -> PyResult<()> {
+    // SAFETY: attached; a warning class, or the runtime refuses it; NUL-terminated.
+    Raised::check(py, unsafe { ffi::PyErr_WarnEx(category.class(py).as_ptr(), text.as_ptr(), level) })
+}
+
+/// A `ResourceWarning` about an object that was not closed.
+pub fn warn_resource(py: Attached<'_>, source: &impl AsObj, text: &str) -> PyResult<()> {
+    let text = Owned::str(py, text)?;
+    let source = source.as_obj().as_ptr();
+    // SAFETY: attached; the format takes one str.
+    Raised::check(py, unsafe { ffi::PyErr_ResourceWarning(source, 1, c"%U".as_ptr(), text.as_ptr()) })
+}
+
+/// Runs pending signal handlers; an error if one raised. Does something on the main thread of the main interpreter only.
+#[inline]
+pub fn check_signals(py: Attached<'_>) -> PyResult<()> {
+    // SAFETY: attached.
+    Raised::check(py, unsafe { ffi::PyErr_CheckSignals() })
+}
+
+/// `sys.audit(event, *args)`; `args` is a tuple.
+pub fn audit(py: Attached<'_>, event: &CStr, args: &impl AsObj) -> PyResult<()> {
+    if !args.as_obj().is_tuple() {
+        return Err(args.as_obj().wrong_type(py, "tuple"));
+    }
+    // SAFETY: attached; with format "O" a tuple becomes the event's arguments.
+    Raised::check(py, unsafe { ffi::PySys_Audit(event.as_ptr(), c"O".as_ptr(), args.as_obj().as_ptr()) })
+}
+
+/// Whether the main interpreter is shutting down. Any thread may ask.
+#[inline]
+pub fn is_finalizing() -> bool {
+    // SAFETY: may be called by any thread.
+    unsafe { ffi::Py_IsFinalizing() != 0 }
+}
+
+/// Bounds the depth of recursion in native code: a `RecursionError` when the stack gets too deep.
+pub fn recurse<R>(py: Attached<'_>, place: &CStr, f: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            // SAFETY: attached; entered before.
+            unsafe { ffi::Py_LeaveRecursiveCall() }
+        }
+    }
+    // SAFETY: attached; NUL-terminated text for the message.
+    if unsafe { ffi::Py_EnterRecursiveCall(place.as_ptr()) } != 0 {
+        return Err(Raised::set(py));
+    }
+    let _leave = Leave;
+    f()
+}
