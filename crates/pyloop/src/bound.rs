@@ -53,7 +53,7 @@ impl Traverse for Bound {
 }
 
 impl Bound {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(py: Attached<'_>, owner: Instance<'_, Loop>, request: Request<'_>) -> PyResult<Self> {
         let context = match request.context {
             Some(context) => context.clone_ref(py),
@@ -104,7 +104,7 @@ impl Bound {
     ///
     /// A handle that runs `once` lets go of its call, so that no cycle goes through a handle that is done: handles are not
     /// known to the collector.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn run(&self, py: Attached<'_>, this: &Obj, once: bool) -> PyResult<()> {
         let call = self.pending.with(py, |pending| {
             if pending.cancelled {

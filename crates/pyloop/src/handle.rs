@@ -18,7 +18,7 @@ pub(crate) struct Handle {
 confined!(Handle { bound, weak });
 
 impl Handle {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(bound: Bound) -> Self {
         Self { bound, weak: WeakSlot::new() }
     }

@@ -15,6 +15,7 @@ use crate::timer::TimerHandle;
 
 interned! {
     pub(crate) struct Names {
+        context,
         fileno,
         check_callback = "_check_callback",
         check_thread = "_check_thread",

@@ -52,9 +52,11 @@ impl Traverse for State {
 
 /// How a turn begins.
 pub(crate) enum Start {
-    /// With what is there.
-    Now,
-    /// With a wait, for which the thread is to detach.
+    /// With what is there: all that is to run in this turn.
+    Run(VecDeque<Entry>),
+    /// epoll was asked, so signals may have come in and handlers for them are to run first; then collect.
+    Asked,
+    /// With a wait, for which the thread is to detach; then collect.
     Sleep(Arc<Poller>, Events),
 }
 
@@ -96,19 +98,27 @@ impl State {
     }
 
     /// Begins a turn: takes what epoll has if there is work, or gets ready to wait.
-    #[inline]
-    pub(crate) fn start(&mut self, stopping: bool, busy: Wait) -> evloop::Result<Start> {
-        let Some(PyCore(core)) = &mut self.core else { return Ok(Start::Now) };
+    #[inline(always)]
+    pub(crate) fn start(
+        &mut self,
+        py: Attached<'_>,
+        stopping: bool,
+        busy: Wait,
+        dead: &mut Vec<(i32, Interest)>,
+    ) -> evloop::Result<Start> {
+        let Some(PyCore(core)) = &mut self.core else { return Ok(Start::Asked) };
         if !self.ready.is_empty() || stopping {
+            let polls = core.counts().polls;
             core.poll(busy)?;
-            return Ok(Start::Now);
+            let asked = core.counts().polls != polls;
+            return Ok(if asked { Start::Asked } else { Start::Run(self.collect(py, dead)) });
         }
         if core.fall_asleep()? {
             self.asleep = true;
             return Ok(Start::Sleep(core.poller().clone(), core.take_events()));
         }
         core.poll(Wait::No)?;
-        Ok(Start::Now)
+        Ok(Start::Asked)
     }
 
     /// Ends a wait.

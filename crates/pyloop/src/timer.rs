@@ -27,7 +27,7 @@ pub(crate) struct TimerHandle {
 confined!(TimerHandle { bound, when, given, token, scheduled, weak });
 
 impl TimerHandle {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(bound: Bound, when: f64, given: Option<Owned>) -> Self {
         Self {
             bound,
