@@ -29,8 +29,9 @@ class ErlangEventLoop(_native.Loop, Transports, Subprocesses):
     def run_forever(self) -> None:
         """Runs until stop() is called."""
         if _HAS_SETUP:
+            # Not inside the try, as in 3.13.0: a loop that refuses to run because it runs would be cleaned up.
+            self._run_forever_setup()
             try:
-                self._run_forever_setup()
                 self._run_native()
             finally:
                 self._run_forever_cleanup()
