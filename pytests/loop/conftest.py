@@ -7,9 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
-
 import erlang
+import pytest
 
 Factory = Callable[[], asyncio.AbstractEventLoop]
 

@@ -7,9 +7,8 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 import erlang
+import pytest
 
 Case = Callable[[Any], Any]
 
@@ -29,7 +28,10 @@ CASES: dict[str, Case] = {
         loop.set_debug(True),
         loop.call_soon(coroutine),
     ),
-    "call_soon of what cannot be called in debug mode": lambda loop: (loop.set_debug(True), loop.call_soon(5)),
+    "call_soon of what cannot be called in debug mode": lambda loop: (
+        loop.set_debug(True),
+        loop.call_soon(5),
+    ),
     "call_at of what cannot be called in debug mode": lambda loop: (loop.set_debug(True), loop.call_at(5, 5)),
     "add_reader of a negative fd": lambda loop: loop.add_reader(-1, print),
     "add_reader of what has no fd": lambda loop: loop.add_reader("x", print),

@@ -157,9 +157,7 @@ def test_a_handle_that_is_done_keeps_nothing_alive(loop: AbstractEventLoop, end:
     assert gone() is None
 
 
-def test_debug_mode_names_slow_callbacks(
-    loop: AbstractEventLoop, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_debug_mode_names_slow_callbacks(loop: AbstractEventLoop, caplog: pytest.LogCaptureFixture) -> None:
     import time
 
     loop.slow_callback_duration = 0.001  # type: ignore[attr-defined]

@@ -7,11 +7,10 @@ import textwrap
 import time
 import warnings
 
-import pytest
-
 import erlang
 import erlang_asyncio
 import erlang_loop
+import pytest
 
 
 def test_run_runs_on_our_loop_and_closes_it() -> None:
@@ -81,7 +80,11 @@ def test_the_first_generation_names_are_the_same_things() -> None:
 
 def test_the_doctor_finds_nothing_wrong() -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "erlang"], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-W", "error", "-m", "erlang"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith(f"erlang     {erlang.__version__}\n")
@@ -147,6 +150,8 @@ IN_TWO = textwrap.dedent(
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="interpreters have a GIL of their own from 3.12 on")
 def test_two_interpreters_run_a_program_at_once() -> None:
     code = f"PROGRAM = {PROGRAM!r}\n{IN_TWO}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout == "both ran\n"

@@ -9,9 +9,8 @@ import time
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
 
-import pytest
-
 import erlang
+import pytest
 
 
 def test_l1_a_task_with_a_sleep_completes(loop: AbstractEventLoop) -> None:

@@ -7,9 +7,8 @@ import threading
 import time
 from asyncio import AbstractEventLoop
 
-import pytest
-
 import erlang
+import pytest
 
 
 def test_a_signal_handler_is_called_and_removed(loop: AbstractEventLoop) -> None:
