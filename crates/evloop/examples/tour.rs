@@ -135,6 +135,7 @@ fn echo(events: &EventLoop) -> Tour {
     Ok(())
 }
 
+#[allow(clippy::panic, reason = "the tour shows what becomes of one")]
 fn panics(events: &EventLoop) -> Tour {
     step("a panic in a callback and one in a future");
     events.post(|| panic!("on purpose"))?;

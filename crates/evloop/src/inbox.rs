@@ -13,7 +13,7 @@
 //! - `SLEEPING` is set by the consumer only while every slot is taken, and cleared by the first push after it. Whoever
 //!   clears it has to wake the consumer, all others need not: one wake-up per sleep, none while the loop is awake.
 //!
-//! Slots live in blocks of [`SLOTS`], linked in order. The producer that claims a block's last slot links the next
+//! Slots live in blocks, linked in order. The producer that claims a block's last slot links the next
 //! block; while it does so the tail stands on one extra position per block, at which other producers wait. A block is
 //! only touched by producers that own a slot in it which is not yet written, so the consumer can take it back once it
 //! has read the last slot. A few emptied blocks are kept for the next producers that need one.

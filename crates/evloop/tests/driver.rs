@@ -1,5 +1,5 @@
 //! Driving a loop from outside: turns on the caller's thread, and parking so that somebody else waits.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod common;
 

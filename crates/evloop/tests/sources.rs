@@ -1,5 +1,5 @@
 //! Registrations: the right owner hears of an fd, and only as long as it owns it.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod common;
 

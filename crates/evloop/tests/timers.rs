@@ -1,5 +1,5 @@
 //! Timers: in order, never early, never lost, cheap to cancel; and the same as a plain heap in every respect.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod common;
 
