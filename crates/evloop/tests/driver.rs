@@ -58,6 +58,18 @@ fn a_parked_loop_is_readable_for_a_post_a_timer_and_a_wake_and_silent_otherwise(
 }
 
 #[test]
+fn a_cancelled_timer_leaves_no_deadline_behind() {
+    let events = EventLoop::new();
+    let driver = events.drive(Config::default()).unwrap();
+    let timer = driver.local().call_later(Duration::from_millis(5), || ()).unwrap();
+    assert!(driver.park().unwrap(), "armed");
+    assert_eq!(driver.turn(Wait::No), Ok(Turn::Running));
+    assert_eq!(driver.local().cancel(timer), Ok(true));
+    assert!(driver.park().unwrap());
+    assert!(!readable(driver.poll_fd(), 50), "disarmed");
+}
+
+#[test]
 fn parking_is_refused_while_there_is_work() {
     let events = EventLoop::new();
     let driver = events.drive(Config::default()).unwrap();
