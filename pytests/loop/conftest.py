@@ -1,8 +1,8 @@
-"""Owns the loops under test: every case runs on stdlib's loop and on ours, and leaves nothing behind on either."""
+"""Owns the loops under test: every case runs on stdlib's loop and on ours, and leaves nothing behind."""
 
 import asyncio
+import contextlib
 import gc
-import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def loop(request: pytest.FixtureRequest, factory: Factory) -> Iterator[asyncio.A
     """A loop, in debug mode and not, which has nothing left to do when the test ends."""
     loop = factory()
     loop.set_debug(request.param == "debug")
-    loop.slow_callback_duration = 10.0  # type: ignore[attr-defined]
+    loop.slow_callback_duration = 10.0
     yield loop
     if not loop.is_closed():
         loop.run_until_complete(loop.shutdown_asyncgens())
@@ -55,8 +55,7 @@ def _nothing_left() -> Iterator[None]:
 def _open_fds() -> list[str]:
     fds = []
     for fd in Path("/proc/self/fd").iterdir():
-        try:
-            fds.append(f"{fd.name} {os.readlink(fd)}")
-        except FileNotFoundError:
-            pass  # The directory itself, listed while it was open.
+        # The directory itself is listed too, and gone.
+        with contextlib.suppress(FileNotFoundError):
+            fds.append(f"{fd.name} {fd.readlink()}")
     return sorted(fds)
