@@ -1,8 +1,8 @@
 """Owns `ErlangEventLoop`: the native loop under asyncio's own policy.
 
 `_native.Loop` comes first among the bases and has the hot path; everything else (servers, connections,
-executors, asynchronous generators, signals, `sock_*`) is inherited from the loop of the Python at hand, which is
-how it behaves alike on each.
+executors, asynchronous generators, signals, `sock_*`) is inherited from the loop of the Python at hand, so it
+behaves as that one does.
 """
 
 import selectors
