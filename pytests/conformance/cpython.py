@@ -34,7 +34,7 @@ test_subprocess test_taskgroups test_tasks test_threads test_timeouts test_unix_
 REAL_LOOPS = ["test_futures+", "test_tasks+", "test_subprocess+", "test_unix_events+"]
 OTHERS = ["test_selector_events", "test_futures"]
 # These say nothing about the loop in their own text, as they only build on mocks.
-MAY_MAKE_NONE = {"test_context", "test_futures", "test_selector_events", "test_staggered", "test_pep492"}
+MAY_MAKE_NONE = {"test_context", "test_futures", "test_selector_events", "test_staggered", "test_pep492", "test_runners"}
 
 
 def modules() -> list[str]:

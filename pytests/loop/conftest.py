@@ -1,0 +1,173 @@
+"""Owns what every behaviour test gets: a loop of each kind, debug mode on and off, a time limit, and a leak check after it.
+
+A test that is a coroutine function runs on its `loop`. With uvloop a failure is reported as xfail, never as a failure.
+"""
+
+import asyncio
+import gc
+import inspect
+import os
+import signal
+import ssl
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import loops
+import pytest
+import tls as tls_files
+
+LIMIT = 40
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "loop" not in metafunc.fixturenames:
+        return
+    columns = []
+    for column in loops.COLUMNS:
+        marks = [pytest.mark.xfail(strict=False, reason="reported, not asserted")] if column == "uvloop" else []
+        for debug in (False, True):
+            columns.append(pytest.param((column, debug), marks=marks, id=f"{column}{'-debug' if debug else ''}"))
+    metafunc.parametrize("loop", columns, indirect=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    loop: asyncio.AbstractEventLoop = arguments["loop"]
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_until_complete(asyncio.wait_for(pyfuncitem.obj(**arguments), LIMIT / 2))
+    finally:
+        asyncio.set_event_loop(None)
+    return True
+
+
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when == "call":
+        item.stash[FAILED] = call.excinfo is not None
+    return report
+
+
+class TooLong(BaseException):
+    """Not an Exception: a loop would catch that and go on."""
+
+
+class Errors(list[dict[str, Any]]):
+    """What reached the loop's exception handler. A test that expects something takes it out."""
+
+    def take(self) -> list[dict[str, Any]]:
+        found = list(self)
+        self.clear()
+        return found
+
+
+def open_files() -> dict[str, str]:
+    found = {}
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            found[entry.name] = os.readlink(entry)
+        except OSError:
+            continue  # the descriptor this very listing used
+    return found
+
+
+@pytest.fixture
+def limit() -> Iterator[None]:
+    """A test that hangs fails after a while, by a signal, so also one that hangs in the loop itself."""
+
+    def over(number: int, frame: FrameType | None) -> None:
+        raise TooLong(f"the test took more than {LIMIT} s")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def factory(request: pytest.FixtureRequest, loop: asyncio.AbstractEventLoop) -> loops.Factory:
+    """Makes more loops of the test's kind."""
+    column, debug = request.node.callspec.params["loop"]
+
+    def make() -> asyncio.AbstractEventLoop:
+        made = loops.factory(column)()
+        made.set_debug(debug)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def column(request: pytest.FixtureRequest) -> str:
+    name: str = request.node.callspec.params["loop"][0]
+    return name
+
+
+@pytest.fixture
+def errors() -> Errors:
+    return Errors()
+
+
+@pytest.fixture
+def loop(request: pytest.FixtureRequest, errors: Errors, limit: None) -> Iterator[asyncio.AbstractEventLoop]:
+    column, debug = request.param
+    try:
+        make = loops.factory(column)
+    except ImportError:
+        if column == "uvloop":
+            pytest.skip("uvloop is not installed")
+        raise
+    gc.collect()
+    before = open_files()
+    loop = make()
+    loop.set_debug(debug)
+    loop.slow_callback_duration = 10
+    loop.set_exception_handler(lambda _, context: errors.append(context))
+    yield loop
+    left = [] if loop.is_closed() else list(asyncio.all_tasks(loop))
+    if not loop.is_closed():
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+    unexpected = errors.take()
+    del loop
+    gc.collect()
+    after = open_files()
+    if request.node.stash.get(FAILED, True):
+        return  # what a test that broke off left behind is no leak of the loop's
+    assert not left, f"tasks were left: {left}"
+    assert not unexpected, f"the exception handler was called: {unexpected}"
+    leaked = {number: name for number, name in after.items() if before.get(number) != name}
+    assert not leaked, f"file descriptors were left: {leaked}"
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> tls_files.Certificates:
+    return tls_files.make(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def server_context(certificates: tls_files.Certificates) -> ssl.SSLContext:
+    return certificates.server()
+
+
+@pytest.fixture
+def client_context(certificates: tls_files.Certificates) -> ssl.SSLContext:
+    return certificates.client()
