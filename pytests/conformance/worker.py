@@ -6,6 +6,7 @@ The driver starts it; a test that hangs ends the process with all stacks on stde
 import argparse
 import faulthandler
 import json
+import signal
 import sys
 import traceback
 import unittest
@@ -96,6 +97,8 @@ def main() -> None:
     parser.add_argument("--real-loops", action="store_true")
     arguments = parser.parse_args()
 
+    # A shell that starts jobs in the background has them ignore it, and the suite has tests of Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     made = hooks.install(arguments.factory)
     hooks.adapt_test_utils(made, real_loops=arguments.real_loops)
     done = set(arguments.without.read_text().split("\n")) if arguments.without else set()

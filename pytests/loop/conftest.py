@@ -32,6 +32,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("loop", columns, indirect=True)
 
 
+def pytest_collection_finish() -> None:
+    """The leak check collects garbage after every test; what is there by now need not be looked at each time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):

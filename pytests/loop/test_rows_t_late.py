@@ -137,6 +137,7 @@ PROGRAM = """
 import asyncio, os, signal, sys
 sys.path[:0] = {path!r}
 import loops
+signal.signal(signal.SIGINT, signal.default_int_handler)
 loop = loops.factory({column!r})()
 asyncio.set_event_loop(loop)
 loop.set_debug({debug})
