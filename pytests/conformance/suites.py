@@ -50,7 +50,7 @@ SUITES: dict[str, dict[str, list[str]]] = {
             "watchfiles", "python-dotenv", "PyYAML", "typing-extensions", "anyio", "httpx2", "pytest-timeout",
         ],
         "tests": ["tests"],
-        "options": [],
+        "options": ["--ignore=tests/benchmarks"],
     },
 }  # fmt: skip
 
