@@ -30,7 +30,7 @@ HOME = BUILD / "py{}.{}{}".format(*sys.version_info[:2], sys.abiflags)
 SUITES: dict[str, dict[str, list[str]]] = {
     "anyio": {
         "version": ["4.16.0"],
-        "needs": ["pytest", "hypothesis", "psutil", "trustme", "exceptiongroup", "pytest-mock", "truststore", "trio"],
+        "needs": ["pytest", "hypothesis", "psutil", "trustme", "exceptiongroup", "pytest-mock", "truststore", "trio", "pytest-timeout"],
         "tests": ["tests"],
         "options": ["-k", "not trio and not uvloop"],
     },
@@ -38,7 +38,7 @@ SUITES: dict[str, dict[str, list[str]]] = {
         "version": ["3.14.5"],
         "needs": [
             "pytest", "pytest-mock", "pytest-xdist", "pytest-cov", "re-assert", "trustme", "proxy.py", "freezegun", "blockbuster",
-            "python-on-whales", "isal", "zlib-ng", "Brotli", "pytest-codspeed", "pytest-timeout", "pytest-aiohttp", "setproctitle",
+            "python-on-whales", "isal", "zlib-ng", "Brotli", "pytest-codspeed", "pytest-timeout", "setproctitle",
         ],
         "tests": ["tests"],
         "options": ["-m", "not dev_mode and not autobahn", "-p", "no:codspeed"],

@@ -193,8 +193,14 @@ async def test_records_in_small_pieces(loop: Loop, contexts: Contexts) -> None:
     await server.wait_closed()
 
 
-async def test_buffered_protocol(loop: Loop, contexts: Contexts) -> None:
-    both = await connect(lambda: Buffered(1000), **contexts)  # type: ignore[arg-type]
+async def test_buffered_protocol(loop: Loop, contexts: Contexts, column: str) -> None:
+    class Viewed(Buffered):
+        def get_buffer(self, sizehint: int) -> memoryview:  # type: ignore[override]
+            return memoryview(super().get_buffer(sizehint))
+
+    # stdlib reads the second part of a buffer into a slice of it, which of a bytearray is a copy: it loses data.
+    kind = Viewed if column == "stdlib" else Buffered
+    both = await connect(lambda: kind(1000), **contexts)  # type: ignore[arg-type]
     message = pattern(300_000)
     both.peer.transport.write(message)
     both.peer.transport.close()
