@@ -18,7 +18,7 @@ PY_SOURCES = $(wildcard tools python pytests bench)
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup ext run test test-rust test-loom test-tools test-tsan lint lint-layers lint-rust lint-python fmt \
+.PHONY: help setup ext run test test-rust test-loom test-tools test-loop test-tsan lint lint-layers lint-rust lint-python fmt \
 	bench doctor clean
 
 help: ## this list
@@ -34,7 +34,7 @@ ext: setup ## the native module for PYTHON; prints the PYTHONPATH that finds it
 run: setup ## the tour: what the event loop can do, shown live
 	$(CARGO) run --release -p evloop --example tour
 
-test: test-rust test-loom test-tools test-tsan ## all the tests
+test: test-rust test-loom test-tools test-loop test-tsan ## all the tests
 
 test-rust: setup ## the Rust tests
 	$(CARGO) test --workspace
@@ -44,6 +44,9 @@ test-loom: setup ## the hand-shakes, under every interleaving loom can find
 
 test-tools: setup ## the tests of tools/, bench/ and this Makefile
 	$(VENV)/python -m pytest $(wildcard pytests/tools pytests/bench)
+
+test-loop: setup ## the loop's tests, on stdlib's loop and on ours
+	path=$$(tools/build_ext.sh) && PYTHONPATH=$$path $(VENV)/python -m pytest pytests/loop
 
 test-tsan: setup ## evloop's tests under ThreadSanitizer, where this machine can
 	tools/tsan.sh

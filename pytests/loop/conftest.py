@@ -9,6 +9,7 @@ import inspect
 import os
 import signal
 import ssl
+import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import FrameType
@@ -19,6 +20,7 @@ import pytest
 import tls as tls_files
 
 LIMIT = 40
+Factory = loops.Factory
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -137,11 +139,13 @@ def loop(request: pytest.FixtureRequest, errors: Errors, limit: None) -> Iterato
             pytest.skip("uvloop is not installed")
         raise
     gc.collect()
-    before = open_files()
+    before, threads, registered = open_files(), threading.active_count(), 0
     loop = make()
     loop.set_debug(debug)
     loop.slow_callback_duration = 10
-    loop.set_exception_handler(lambda _, context: errors.append(context))
+    watched = "errors" in request.fixturenames or inspect.iscoroutinefunction(request.function)
+    if watched:
+        loop.set_exception_handler(lambda _, context: errors.append(context))
     yield loop
     left = [] if loop.is_closed() else list(asyncio.all_tasks(loop))
     if not loop.is_closed():
@@ -151,6 +155,8 @@ def loop(request: pytest.FixtureRequest, errors: Errors, limit: None) -> Iterato
             loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
+        stats = getattr(loop, "_native_stats", None)
+        registered = stats()["sources"] - (getattr(loop, "_ssock", None) is not None) if stats else 0
         loop.close()
     unexpected = errors.take()
     del loop
@@ -161,6 +167,8 @@ def loop(request: pytest.FixtureRequest, errors: Errors, limit: None) -> Iterato
     assert not left, f"tasks were left: {left}"
     assert not unexpected, f"the exception handler was called: {unexpected}"
     leaked = {number: name for number, name in after.items() if before.get(number) != name}
+    assert not registered, f"{registered} descriptors were still registered with the poller"
+    assert threading.active_count() <= threads, f"threads were left: {threading.enumerate()}"
     assert not leaked, f"file descriptors were left: {leaked}"
 
 

@@ -51,7 +51,7 @@ WORK = {
     "add": lambda: COUNTER.add(amount=1, times=2),
     "tell": lambda: COUNTER.tell(),
     "make": lambda: probe.Counter(3, listener=None),
-    "make_by_tuple": lambda: probe.Counter.__new__(probe.Counter, *(3,), **{"listener": None}),
+    "make_by_tuple": lambda: probe.Counter.__new__(probe.Counter, *(3,), listener=None),
     "attributes": lambda: setattr(probe.Counter(), "a", 1),
     "subclass": lambda: setattr(Sub(), "a", 1),
     "hidden": lambda: probe.hidden(4),

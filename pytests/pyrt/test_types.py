@@ -208,7 +208,7 @@ def test_vectorcall_instances():
     assert adder(5) == 15
     assert adder(number=5) == 15
     assert adder(*[5]) == 15
-    assert adder(**{"number": 5}) == 15
+    assert adder(number=5) == 15
     assert adder.__call__(5) == 15
     assert list(map(adder, range(3))) == [10, 11, 12]
     with pytest.raises(TypeError, match=r"^Adder.__call__\(\) missing 1 required positional argument: 'number'$"):

@@ -29,8 +29,9 @@ class ErlangEventLoop(_native.Loop, Transports, Subprocesses):
     def run_forever(self) -> None:
         """Runs until stop() is called."""
         if _HAS_SETUP:
+            # Not inside the try, as in 3.13.0: a loop that refuses to run because it runs would be cleaned up.
+            self._run_forever_setup()
             try:
-                self._run_forever_setup()
                 self._run_native()
             finally:
                 self._run_forever_cleanup()
@@ -66,10 +67,12 @@ class ErlangEventLoop(_native.Loop, Transports, Subprocesses):
     def _make_self_pipe(self) -> None:
         # Threads wake the loop natively. Signals need a pair of sockets, made when the first handler is added.
         self._ssock = self._csock = None
+        self._internal_fds += 1
 
     def _close_self_pipe(self) -> None:
         if self._ssock is not None:
             super()._close_self_pipe()
+        self._internal_fds -= 1
 
     def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
         """Calls back when a signal arrives. Main thread only."""

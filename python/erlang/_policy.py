@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ._loop import ErlangEventLoop
 
-_GONE = "this Python has no event loop policies any more: use erlang.run() or asyncio.Runner(loop_factory=...)"
+_GONE = (
+    "this Python has no event loop policies any more: use erlang.run() or asyncio.Runner(loop_factory=...)"
+)
 
 if TYPE_CHECKING:
     _Base = asyncio.DefaultEventLoopPolicy

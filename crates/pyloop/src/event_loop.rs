@@ -59,6 +59,10 @@ impl Class for Loop {
         Method::<Self>::noargs(c"is_running", Loop::is_running, c"is_running($self)\n--\n\nWhether it runs."),
         Method::<Self>::noargs(c"is_closed", |_, this| Ok(this.is_closed()), c"is_closed($self)\n--\n\nWhether it was closed."),
         Method::<Self>::noargs(c"get_debug", Loop::get_debug, c"get_debug($self)\n--\n\nWhether debug mode is on."),
+        Method::fast(c"add_reader", Loop::add_user_reader, c"add_reader($self, fd, callback, /, *args)\n--\n\nCalls back whenever the fd can be read."),
+        Method::fast(c"add_writer", Loop::add_user_writer, c"add_writer($self, fd, callback, /, *args)\n--\n\nCalls back whenever the fd can be written."),
+        Method::one(c"remove_reader", Loop::remove_user_reader, c"remove_reader($self, fd, /)\n--\n\nEnds add_reader(); whether there was one."),
+        Method::one(c"remove_writer", Loop::remove_user_writer, c"remove_writer($self, fd, /)\n--\n\nEnds add_writer(); whether there was one."),
         Method::fast(c"_add_reader", Loop::add_reader, c"_add_reader($self, fd, callback, /, *args)\n--\n\n"),
         Method::fast(c"_add_writer", Loop::add_writer, c"_add_writer($self, fd, callback, /, *args)\n--\n\n"),
         Method::one(c"_remove_reader", Loop::remove_reader, c"_remove_reader($self, fd, /)\n--\n\n"),
@@ -193,9 +197,9 @@ impl Loop {
     /// The last step of `close()`: epoll and its fds go, and with them every callback that was to come.
     fn release(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<()> {
         this.closed.store(true, Relaxed);
-        // Dropped outside of the guard: callbacks have destructors.
-        drop(this.state.with(py, std::mem::take)?);
-        Ok(())
+        let mut state = this.state.with(py, std::mem::take)?;
+        // Outside of the guard: callbacks have destructors.
+        state.forget(py)
     }
 
     fn stats(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
