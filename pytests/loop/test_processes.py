@@ -133,11 +133,15 @@ async def test_a_child_that_does_not_read(loop: Loop) -> None:
 async def test_extra_descriptors_and_sessions(loop: Loop) -> None:
     reading, writing = os.pipe()
     child = await asyncio.create_subprocess_exec(
-        "sh", "-c", f"echo through >&{writing}", pass_fds=[writing], start_new_session=True
+        sys.executable,
+        "-c",
+        f"import os; os.write({writing}, b'%d' % (os.getsid(0) == os.getpid()))",
+        pass_fds=[writing],
+        start_new_session=True,
     )
     os.close(writing)
     assert await child.wait() == 0
-    assert os.read(reading, 100) == b"through\n"
+    assert os.read(reading, 100) == b"1"
     os.close(reading)
 
 

@@ -130,7 +130,8 @@ async def test_sock_sendfile(loop: Loop, file: IO[bytes], share: tuple[int, int 
     assert await loop.sock_sendfile(left, file, offset, count) == len(expected)
     left.shutdown(socket.SHUT_WR)
     assert await reading == expected
-    assert file.tell() == offset + len(expected)
+    if expected:
+        assert file.tell() == offset + len(expected)
     left.close()
     right.close()
 
