@@ -13,6 +13,7 @@ use crate::fault;
 use crate::module::{MODULE, Native};
 use crate::schedule::seconds;
 use crate::state::{PyCore, State};
+use crate::tls::Shared;
 
 /// The native part of an event loop.
 pub struct Loop {
@@ -25,14 +26,16 @@ pub struct Loop {
     debug: ObjCell,
     /// The ident of the thread that runs the loop, as asyncio sets it.
     thread: ObjCell,
+    pub(crate) tls: Shared,
 }
 
-confined!(Loop { state, native, stopping, closed, is_debug, debug, thread });
+confined!(Loop { state, native, stopping, closed, is_debug, debug, thread, tls });
 
 impl Traverse for Loop {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
         self.state.traverse(visit)?;
-        self.native.traverse(visit)
+        self.native.traverse(visit)?;
+        self.tls.traverse(visit)
     }
 
     fn clear(&self, py: Attached<'_>) {
@@ -103,6 +106,7 @@ impl Loop {
             is_debug: AtomicBool::new(false),
             debug: ObjCell::empty(),
             thread: ObjCell::empty(),
+            tls: Shared::default(),
         })
     }
 

@@ -11,6 +11,7 @@ use crate::arguments::Signatures;
 use crate::event_loop::Loop;
 use crate::handle::Handle;
 use crate::timer::TimerHandle;
+use crate::tls;
 
 interned! {
     pub(crate) struct Names {
@@ -37,6 +38,7 @@ pub struct Native {
     pub(crate) handle: Type<Handle>,
     pub(crate) timer_handle: Type<TimerHandle>,
     pub(crate) event_loop: Type<Loop>,
+    pub(crate) tls: tls::Part,
     /// The classes that handles say they are of.
     pub(crate) asyncio_handle: Fixed,
     pub(crate) asyncio_timer_handle: Fixed,
@@ -54,6 +56,7 @@ confined!(Native {
     handle,
     timer_handle,
     event_loop,
+    tls,
     asyncio_handle,
     asyncio_timer_handle,
     report,
@@ -68,6 +71,7 @@ impl Traverse for Native {
         self.handle.traverse(visit)?;
         self.timer_handle.traverse(visit)?;
         self.event_loop.traverse(visit)?;
+        self.tls.traverse(visit)?;
         self.asyncio_handle.traverse(visit)?;
         self.asyncio_timer_handle.traverse(visit)?;
         [&self.report, &self.report_native, &self.run_in_debug, &self.stack, &self.add]
@@ -76,6 +80,7 @@ impl Traverse for Native {
     }
 
     fn clear(&self, py: Attached<'_>) {
+        self.tls.clear(py);
         for imported in [&self.report, &self.report_native, &self.run_in_debug, &self.stack, &self.add] {
             imported.clear(py);
         }
@@ -104,6 +109,7 @@ impl Module for Native {
             handle: Type::add_to(py, &module, None)?,
             timer_handle: Type::add_to(py, &module, None)?,
             event_loop: Type::add_to(py, &module, None)?,
+            tls: tls::Part::new(py, module)?,
             asyncio_handle: import_from(py, c"asyncio.events", c"Handle")?.into(),
             asyncio_timer_handle: import_from(py, c"asyncio.events", c"TimerHandle")?.into(),
             report: Imported::new(RARE, c"report"),
