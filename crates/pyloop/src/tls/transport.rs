@@ -4,17 +4,18 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use pyrt::{
-    Args, Attached, Borrowed, Class, Instance, Kind, Method, Offset, Owned, Property, PyResult, Signature,
-    Traverse, TypeSlot, Typed, Visit, Visited, WeakSlot, confined, offset, warn,
+    Args, Attached, Borrowed, Class, Guarded, Instance, Kind, Method, Offset, Owned, Property, PyResult,
+    Signature, Traverse, TypeSlot, Typed, Visit, Visited, WeakSlot, confined, offset, warn,
 };
 
 use super::limits::Limits;
-use super::part::Import;
+use super::part::{Import, Part};
 use super::protocol::SslProtocol;
 
 /// The upper side of a TLS connection.
 pub(crate) struct SslTransport {
-    ssl: Typed<SslProtocol>,
+    /// Let go of by a second `close()`, as the stdlib does: an application that keeps its transport makes no cycle then.
+    ssl: Guarded<Option<Typed<SslProtocol>>>,
     closed: AtomicBool,
     weak: WeakSlot,
 }
@@ -24,6 +25,10 @@ confined!(SslTransport { ssl, closed, weak });
 impl Traverse for SslTransport {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
         self.ssl.traverse(visit)
+    }
+
+    fn clear(&self, py: Attached<'_>) {
+        self.ssl.clear(py);
     }
 }
 
@@ -41,7 +46,7 @@ impl Class for SslTransport {
         Method::one(c"write", Self::write, c"write($self, data, /)\n--\n\nWrites some data; never blocks."),
         Method::<Self>::one(
             c"writelines",
-            |py, this, list| SslProtocol::write_all(py, this.ssl.instance(), list),
+            |py, this, list| this.with(py, (), |ssl| SslProtocol::write_all(py, ssl.instance(), list)),
             c"writelines($self, list_of_data, /)\n--\n\nWrites an iterable of data.",
         ),
         Method::<Self>::noargs(
@@ -72,20 +77,22 @@ impl Class for SslTransport {
         ),
         Method::<Self>::noargs(
             c"is_reading",
-            |_, this| Ok(!this.ssl.phases.app_paused.load(Relaxed)),
+            |py, this| this.with(py, false, |ssl| Ok(!ssl.phases.app_paused.load(Relaxed))),
             c"is_reading($self)\n--\n\nWhether data is handed to the protocol.",
         ),
         Method::<Self>::noargs(
             c"pause_reading",
-            |_, this| -> PyResult<()> {
-                this.ssl.phases.app_paused.store(true, Relaxed);
-                Ok(())
+            |py, this| {
+                this.with(py, (), |ssl| {
+                    ssl.phases.app_paused.store(true, Relaxed);
+                    Ok(())
+                })
             },
             c"pause_reading($self)\n--\n\nNo data until resume_reading().",
         ),
         Method::<Self>::noargs(
             c"resume_reading",
-            |py, this| SslProtocol::resume_reading(py, this.ssl.instance()),
+            |py, this| this.with(py, (), |ssl| SslProtocol::resume_reading(py, ssl.instance())),
             c"resume_reading($self)\n--\n\nData is welcome again.",
         ),
         Method::fast(
@@ -95,12 +102,12 @@ impl Class for SslTransport {
         ),
         Method::<Self>::one(
             c"set_protocol",
-            |py, this, protocol| this.ssl.app.set(py, this.ssl.part(), protocol),
+            |py, this, protocol| this.with(py, (), |ssl| ssl.app.set(py, ssl.part(), protocol)),
             c"set_protocol($self, protocol, /)\n--\n\nWho is given the data.",
         ),
         Method::<Self>::noargs(
             c"get_protocol",
-            |py, this| Ok(this.ssl.app.get(py)),
+            |py, this| this.with(py, None, |ssl| Ok(ssl.app.get(py))),
             c"get_protocol($self)\n--\n\nWho is given the data.",
         ),
         Method::fast(
@@ -110,7 +117,7 @@ impl Class for SslTransport {
         ),
         Method::<Self>::noargs(
             c"get_write_buffer_limits",
-            |py, this| this.ssl.outgoing.get(py),
+            |py, this| this.with(py, None, |ssl| ssl.outgoing.get(py).map(Some)),
             c"get_write_buffer_limits($self)\n--\n\nThe low and the high mark.",
         ),
         Method::noargs(
@@ -125,12 +132,12 @@ impl Class for SslTransport {
         ),
         Method::<Self>::noargs(
             c"get_read_buffer_limits",
-            |py, this| this.ssl.incoming.get(py),
+            |py, this| this.with(py, None, |ssl| ssl.incoming.get(py).map(Some)),
             c"get_read_buffer_limits($self)\n--\n\nThe low and the high mark.",
         ),
         Method::<Self>::noargs(
             c"get_read_buffer_size",
-            |py, this| Owned::uint(py, this.ssl.engine.pending_in(py, this.ssl.part())? as u64),
+            |py, this| this.with(py, 0, |ssl| ssl.engine.pending_in(py, ssl.part()).map(|size| size as i64)),
             c"get_read_buffer_size($self)\n--\n\nHow much waits to be decrypted.",
         ),
         Method::one(
@@ -141,12 +148,16 @@ impl Class for SslTransport {
         Method::END,
     ];
     const PROPERTIES: &'static [Property<Self>] = &[
-        Property::<Self>::read(c"_ssl_protocol", |py, this| Ok(this.ssl.clone_ref(py)), c""),
-        Property::<Self>::read(c"_loop", |py, this| Ok(this.ssl.owner.clone_ref(py)), c""),
+        Property::<Self>::read(c"_ssl_protocol", |py, this| this.ssl(py), c""),
+        Property::<Self>::read(
+            c"_loop",
+            |py, this| this.with(py, None, |ssl| Ok(Some(ssl.owner.clone_ref(py)))),
+            c"",
+        ),
         Property::<Self>::read(c"_closed", |_, this| Ok(this.closed.load(Relaxed)), c""),
         Property::<Self>::read(
             c"_protocol_paused",
-            |_, this| Ok(this.ssl.phases.app_full.load(Relaxed)),
+            |py, this| this.with(py, false, |ssl| Ok(ssl.phases.app_full.load(Relaxed))),
             c"Whether the protocol was told to pause writing.",
         ),
         Property::<Self>::read(c"_start_tls_compatible", |_, _| Ok(true), c""),
@@ -157,7 +168,7 @@ impl Class for SslTransport {
 
 impl SslTransport {
     pub(super) fn new(ssl: Typed<SslProtocol>) -> Self {
-        Self { ssl, closed: AtomicBool::new(false), weak: WeakSlot::new() }
+        Self { ssl: Guarded::new(Some(ssl)), closed: AtomicBool::new(false), weak: WeakSlot::new() }
     }
 
     /// Nobody needs to close it any more.
@@ -165,75 +176,89 @@ impl SslTransport {
         self.closed.store(true, Relaxed);
     }
 
+    fn ssl(&self, py: Attached<'_>) -> PyResult<Option<Typed<SslProtocol>>> {
+        self.ssl.with(py, |ssl| ssl.as_ref().map(|ssl| ssl.clone_ref(py)))
+    }
+
+    /// Does something with the connection; nothing, with that answer, if it was let go of.
+    #[inline]
+    fn with<R>(
+        &self,
+        py: Attached<'_>,
+        gone: R,
+        f: impl FnOnce(&Typed<SslProtocol>) -> PyResult<R>,
+    ) -> PyResult<R> {
+        match self.ssl(py)? {
+            Some(ssl) => f(&ssl),
+            None => Ok(gone),
+        }
+    }
+
     #[inline]
     fn write(py: Attached<'_>, this: Instance<'_, Self>, data: Borrowed<'_>) -> PyResult<()> {
-        if !data.is_bytes() {
-            // Refuses what is no bytes, bytearray or memoryview.
-            this.ssl.part().import(py, Import::IsData)?.call1(py, &data)?;
-        }
-        if data.len(py)? == 0 {
-            return Ok(());
-        }
-        SslProtocol::write(py, this.ssl.instance(), data)
+        this.with(py, (), |ssl| {
+            if !data.is_bytes() {
+                // Refuses what is no bytes, bytearray or memoryview.
+                ssl.part().import(py, Import::IsData)?.call1(py, &data)?;
+            }
+            if data.len(py)? == 0 {
+                return Ok(());
+            }
+            SslProtocol::write(py, ssl.instance(), data)
+        })
     }
 
     fn close(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<()> {
         if this.closed.swap(true, Relaxed) {
+            drop(this.ssl.with(py, Option::take)?);
             return Ok(());
         }
-        SslProtocol::start_shutdown(py, this.ssl.instance())
+        this.with(py, (), |ssl| SslProtocol::start_shutdown(py, ssl.instance()))
     }
 
     fn force_close(&self, py: Attached<'_>, reason: Option<Borrowed<'_>>) -> PyResult<()> {
         self.mark_closed();
-        self.ssl.abort(py, reason)
+        self.with(py, (), |ssl| ssl.abort(py, reason))
     }
 
     fn get_extra_info(py: Attached<'_>, this: Instance<'_, Self>, args: Args<'_>) -> PyResult<Owned> {
         let [Some(name), default] = EXTRA.parse(py, &args)? else { return Ok(Owned::none(py)) };
-        if let Some(found) = this.ssl.extra.dict_get(py, &name)? {
+        let default = default.unwrap_or(Borrowed::none(py));
+        let Some(ssl) = this.ssl(py)? else { return Ok(default.clone_ref(py)) };
+        if let Some(found) = ssl.extra.dict_get(py, &name)? {
             return Ok(found);
         }
-        let default = default.unwrap_or(Borrowed::none(py));
-        match this.ssl.wire.get(py) {
-            Some(wire) => wire.call_method(py, &this.ssl.part().names.get_extra_info, [name, default]),
+        match ssl.wire.get(py) {
+            Some(wire) => wire.call_method(py, &ssl.part().names.get_extra_info, [name, default]),
             None => Ok(default.clone_ref(py)),
         }
     }
 
-    fn set_limits(&self, py: Attached<'_>, limits: &Limits, args: Args<'_>, kib: i64) -> PyResult<()> {
-        let part = self.ssl.part();
-        let [high, low] = part.limits.parse(py, &args)?;
-        let none = Borrowed::none(py);
-        let kib = Owned::int(py, kib)?;
-        let checked = part
-            .import(py, Import::FlowDefaults)?
-            .call(py, [high.unwrap_or(none), low.unwrap_or(none), kib.borrow()])?;
-        match checked.as_tuple(py)? {
-            [high, low] => limits.set(py, high.clone_ref(py), low.clone_ref(py)),
-            _ => Ok(()),
-        }
-    }
-
     fn set_write_limits(py: Attached<'_>, this: Instance<'_, Self>, args: Args<'_>) -> PyResult<()> {
-        this.set_limits(py, &this.ssl.outgoing, args, 512)?;
-        this.ssl.flush_unseen(py)?;
-        SslProtocol::control_app_writing(py, this.ssl.instance())
+        this.with(py, (), |ssl| {
+            set_limits(py, ssl.part(), &ssl.outgoing, args, 512)?;
+            ssl.flush_unseen(py)?;
+            SslProtocol::control_app_writing(py, ssl.instance())
+        })
     }
 
     fn set_read_limits(py: Attached<'_>, this: Instance<'_, Self>, args: Args<'_>) -> PyResult<()> {
-        this.set_limits(py, &this.ssl.incoming, args, 256)?;
-        this.ssl.control_wire_reading(py)
+        this.with(py, (), |ssl| {
+            set_limits(py, ssl.part(), &ssl.incoming, args, 256)?;
+            ssl.control_wire_reading(py)
+        })
     }
 
-    fn write_buffer_size(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
-        this.ssl.flush_unseen(py)?;
-        Owned::uint(py, this.ssl.buffered(py)? as u64)
+    fn write_buffer_size(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<i64> {
+        this.with(py, 0, |ssl| {
+            ssl.flush_unseen(py)?;
+            ssl.buffered(py).map(|size| size as i64)
+        })
     }
 
     fn append_for_test(py: Attached<'_>, this: Instance<'_, Self>, data: Borrowed<'_>) -> PyResult<()> {
         let size = data.len(py)?;
-        this.ssl.append(py, data, size)
+        this.with(py, (), |ssl| ssl.append(py, data, size))
     }
 
     fn finalize(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<()> {
@@ -242,5 +267,18 @@ impl SslTransport {
         }
         let text = c"unclosed transport <asyncio._SSLProtocolTransport object>";
         warn(py, Kind::ResourceWarning, text, 1)
+    }
+}
+
+/// Sets water marks to what the stdlib makes of the arguments.
+fn set_limits(py: Attached<'_>, part: &Part, limits: &Limits, args: Args<'_>, kib: i64) -> PyResult<()> {
+    let [high, low] = part.limits.parse(py, &args)?;
+    let none = Borrowed::none(py);
+    let kib = Owned::int(py, kib)?;
+    let defaults = part.import(py, Import::FlowDefaults)?;
+    let checked = defaults.call(py, [high.unwrap_or(none), low.unwrap_or(none), kib.borrow()])?;
+    match checked.as_tuple(py)? {
+        [high, low] => limits.set(py, high.clone_ref(py), low.clone_ref(py)),
+        _ => Ok(()),
     }
 }
