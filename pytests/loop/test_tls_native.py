@@ -473,35 +473,67 @@ def test_nonsense_on_the_wire_ends_the_connection_once(run: Any, certificates: C
     run(main())
 
 
-def test_start_tls_keeps_what_came_with_the_request(run: Any, certificates: Certificates) -> None:
-    async def upgrade(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        assert await reader.readexactly(8) == b"STARTTLS"
-        await writer.start_tls(certificates.server())
-        await echo(reader, writer)
+def test_start_tls_keeps_what_had_come_before(run: Any, certificates: Certificates) -> None:
+    client = certificates.client()
 
     async def main() -> None:
-        async with serving(upgrade, None) as port:
-            reader, writer = await asyncio.open_connection(HOST, port)
-            # The hello of the handshake follows the request at once, perhaps in one segment with it.
-            writer.write(b"STARTTLS")
-            await writer.start_tls(certificates.client(), server_hostname="localhost")
-            sent = os.urandom(300_000)
-            writer.write(sent)
-            assert await reader.readexactly(len(sent)) == sent
-            await closed(writer)
+        loop = asyncio.get_running_loop()
+        accepted: asyncio.Future[Any] = loop.create_future()
 
-    if not hasattr(asyncio.StreamWriter, "start_tls"):
-        pytest.skip("streams have no start_tls here")
+        class Waiting(Recorder):
+            def connection_made(self, transport: Any) -> None:
+                super().connection_made(transport)
+                if not accepted.done():
+                    transport.pause_reading()
+                    accepted.set_result(self)
+
+            def data_received(self, data: bytes) -> None:
+                super().data_received(data)
+                self.transport.write(data)
+
+        server = await loop.create_server(Waiting, HOST, 0)
+        address = server.sockets[0].getsockname()
+
+        def visit() -> bytes:
+            with (
+                socket.create_connection(address, timeout=LIMIT) as plain,
+                client.wrap_socket(plain, server_hostname="localhost") as tls,
+            ):
+                tls.sendall(b"early" * 1000)
+                got = b""
+                while len(got) < 5000:
+                    got += tls.recv(5000)
+                return got
+
+        answer = loop.run_in_executor(None, visit)
+        protocol = await accepted
+        wire = protocol.transport
+        # The client's hello lies in the socket before anybody has said TLS here.
+        connection = socket.socket(fileno=os.dup(wire.get_extra_info("socket").fileno()))
+        connection.setblocking(True)
+        assert await loop.run_in_executor(None, lambda: connection.recv(1, socket.MSG_PEEK)) == b"\x16"
+        connection.setblocking(False)
+        connection.close()
+        protocol.transport = await loop.start_tls(wire, protocol, certificates.server(), server_side=True)
+        assert await answer == b"early" * 1000
+        await protocol.lost
+        assert protocol.events == ["made", "data", "eof", "lost"]
+        server.close()
+
     run(main())
 
 
 def test_tls_inside_tls(run: Any, certificates: Certificates) -> None:
+    ended: list[asyncio.Event] = []
+
     async def upgrade(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"go")
         await writer.start_tls(certificates.server())
         await echo(reader, writer)
+        ended[-1].set()
 
     async def main() -> None:
+        ended.append(asyncio.Event())
         async with serving(upgrade, certificates.server()) as port:
             reader, writer = await asyncio.open_connection(
                 HOST, port, ssl=certificates.client(), server_hostname="localhost"
@@ -512,6 +544,7 @@ def test_tls_inside_tls(run: Any, certificates: Certificates) -> None:
             writer.write(sent)
             assert await reader.readexactly(len(sent)) == sent
             await closed(writer)
+            await ended[-1].wait()
 
     if not hasattr(asyncio.StreamWriter, "start_tls"):
         pytest.skip("streams have no start_tls here")
@@ -519,26 +552,24 @@ def test_tls_inside_tls(run: Any, certificates: Certificates) -> None:
 
 
 def test_a_paused_reader_stops_the_peer(run: Any, certificates: Certificates) -> None:
-    paused: list[str] = []
-
     class Sender(Recorder):
+        def __init__(self) -> None:
+            super().__init__()
+            self.sent = 0
+            self.full: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
         def pause_writing(self) -> None:
-            paused.append("paused")
+            self.events.append("full")
             self.full.set_result(None)
 
         def resume_writing(self) -> None:
-            paused.append("resumed")
+            self.events.append("resumed")
             self.transport.close()
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self.full = asyncio.get_running_loop().create_future()
-            asyncio.get_running_loop().call_soon(self.fill)
-
-        def fill(self) -> None:
+        def data_received(self, data: bytes) -> None:
             while not self.full.done():
                 self.transport.write(bytes(65536))
-                self.sent = getattr(self, "sent", 0) + 65536
+                self.sent += 65536
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -549,25 +580,21 @@ def test_a_paused_reader_stops_the_peer(run: Any, certificates: Certificates) ->
             return senders[-1]
 
         server = await loop.create_server(factory, HOST, 0, ssl=certificates.server())
-        port = server.sockets[0].getsockname()[1]
-
-        class Slow(Recorder):
-            def connection_made(self, transport: Any) -> None:
-                super().connection_made(transport)
-                transport.pause_reading()
-
-        transport, protocol = await connect(Slow, port, certificates.client())
+        transport, protocol = await connect(
+            Recorder, server.sockets[0].getsockname()[1], certificates.client()
+        )
+        transport.pause_reading()
+        transport.write(b"go")
         while not senders:
             await asyncio.sleep(0)
-        while not hasattr(senders[0], "full"):
-            await asyncio.sleep(0)
-        await senders[0].full
+        (sender,) = senders
+        await sender.full
         assert not protocol.data
-        assert senders[0].transport.get_write_buffer_size() >= 524288
         transport.resume_reading()
         await protocol.lost
-        assert len(protocol.data) == senders[0].sent
-        assert paused == ["paused", "resumed"]
+        await sender.lost
+        assert len(protocol.data) == sender.sent
+        assert sender.events == ["made", "full", "resumed", "eof", "lost"]
         server.close()
 
     run(main())

@@ -102,6 +102,9 @@ impl SslProtocol {
                 // What is left is part of a record, and far below the mark.
                 return Ok(());
             }
+        } else if this.engine.pending_out(py, this.part())? > 0 {
+            // The end of the handshake, if the application has paused at once: the peer waits for it.
+            this.process_outgoing(py, this)?;
         }
         this.control_wire_reading(py)
     }
