@@ -309,7 +309,7 @@ def test_bad_arguments_are_refused(run: Any, certificates: Certificates) -> None
                     await connect(Recorder, port, certificates.client(), **{name: 0})
             loop = asyncio.get_running_loop()
             transport, protocol = await loop.create_connection(Recorder, HOST, port)
-            with pytest.raises(TypeError, match="instance of ssl.SSLContext"):
+            with pytest.raises(TypeError, match=r"instance of ssl\.SSLContext"):
                 await loop.start_tls(transport, protocol, None)  # type: ignore[arg-type]
             transport.close()
             await protocol.lost
@@ -358,7 +358,7 @@ def test_a_handshake_that_does_not_come_ends_by_its_timeout(run: Any, certificat
             pass
 
     async def main() -> None:
-        with peer(silent) as port, pytest.raises(ConnectionAbortedError, match="taking longer than 0.05 s"):
+        with peer(silent) as port, pytest.raises(ConnectionAbortedError, match=r"taking longer than 0\.05 s"):
             await connect(Recorder, port, certificates.client(), ssl_handshake_timeout=0.05)
 
     run(main())

@@ -90,7 +90,7 @@ class SSLProtocol(BufferedProtocol):
 
     def __init__(
         self,
-        loop: Loop,
+        loop: Any,
         app_protocol: Any,
         sslcontext: Any,
         waiter: Any,

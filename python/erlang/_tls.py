@@ -1,4 +1,4 @@
-"""Owns the rare paths of TLS connections: what is said about them, and how they fail. Called by the native module."""
+"""Owns the rare paths of TLS connections: what is said about them, how they fail. Called by the native module."""
 
 from asyncio import CancelledError
 from asyncio.log import logger

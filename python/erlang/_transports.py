@@ -1,4 +1,4 @@
-"""Owns which class serves which kind of transport: the stdlib's own, on our readers and writers; TLS is native."""
+"""Owns which class serves which kind of transport: TLS is native, the rest the stdlib's own on our readers."""
 
 import ssl
 from asyncio import SelectorEventLoop, constants
@@ -11,8 +11,8 @@ class Transports(SelectorEventLoop):
     """The hooks that asyncio's loops make transports with; each can be given another class on its own.
 
     `_make_socket_transport`, `_make_datagram_transport`, `_make_read_pipe_transport` and
-    `_make_write_pipe_transport` are inherited: the stdlib's transports ask nothing of a loop but `_add_reader`,
-    `_remove_writer` and kin.
+    `_make_write_pipe_transport` are inherited: the stdlib's transports ask nothing of a loop but
+    `_add_reader`, `_remove_writer` and kin.
     """
 
     def _make_ssl_transport(
