@@ -33,7 +33,8 @@ impl Loop {
         this: Instance<'_, Self>,
         args: Args<'_>,
     ) -> PyResult<Typed<Handle>> {
-        let request = Request::soon(py, &this.native().signatures.call_soon, &args)?;
+        let native = this.native();
+        let request = Request::soon(py, &native.signatures.call_soon, &native.names.context, &args)?;
         this.check_open(py)?;
         if this.is_debug() {
             this.native().check_call(py, this, request.callback, c"call_soon", true)?;
@@ -46,7 +47,9 @@ impl Loop {
         this: Instance<'_, Self>,
         args: Args<'_>,
     ) -> PyResult<Typed<Handle>> {
-        let request = Request::soon(py, &this.native().signatures.call_soon_threadsafe, &args)?;
+        let native = this.native();
+        let params = &native.signatures.call_soon_threadsafe;
+        let request = Request::soon(py, params, &native.names.context, &args)?;
         this.check_open(py)?;
         if this.is_debug() {
             this.native().check_call(py, this, request.callback, c"call_soon_threadsafe", false)?;
@@ -54,7 +57,7 @@ impl Loop {
         Self::schedule(py, this, request)
     }
 
-    #[inline]
+    #[inline(always)]
     fn schedule(py: Attached<'_>, this: Instance<'_, Self>, request: Request<'_>) -> PyResult<Typed<Handle>> {
         let handle = this.native().handle.create(py, Handle::new(Bound::new(py, this, request)?))?;
         this.queue(py, Entry::Soon(handle.clone_ref(py)))?;
@@ -62,7 +65,7 @@ impl Loop {
     }
 
     /// Adds something to run, and wakes the loop's thread if it waits.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn queue(&self, py: Attached<'_>, entry: Entry) -> PyResult<()> {
         let mut entry = Some(entry);
         let sleeper = self.state.with(py, |state| {
