@@ -1,4 +1,4 @@
-"""Owns the rare paths of TLS connections: what is said about them, how they fail. Called by the native module."""
+"""Owns the rare paths of TLS: what is said about connections, how they fail. Called by the native module."""
 
 from asyncio import CancelledError
 from asyncio.log import logger

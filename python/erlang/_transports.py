@@ -1,4 +1,4 @@
-"""Owns which class serves which kind of transport: TLS is native, the rest the stdlib's own on our readers."""
+"""Owns which class serves which kind of transport: TLS is native, the rest the stdlib's on our readers."""
 
 import ssl
 from asyncio import SelectorEventLoop, constants
