@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import _native
+from ._secure import Secure
 from ._subprocess import Subprocesses
 from ._transports import Transports
 
 _HAS_SETUP = sys.version_info >= (3, 13)
 
 
-class ErlangEventLoop(_native.Loop, Transports, Subprocesses):
+class ErlangEventLoop(_native.Loop, Secure, Transports, Subprocesses):
     """An asyncio event loop with its hot path in Rust. Any number of them, each on a thread of its own."""
 
     def __init__(self) -> None:

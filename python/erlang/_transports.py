@@ -1,86 +1,12 @@
-"""Owns which class serves which kind of transport: TLS is native, the rest the stdlib's on our readers."""
+"""Owns which class serves which kind of transport: the stdlib's own, on our readers and writers."""
 
-import ssl
-from asyncio import SelectorEventLoop, constants
-from typing import Any
-
-from . import _native
+from asyncio import SelectorEventLoop
 
 
 class Transports(SelectorEventLoop):
     """The hooks that asyncio's loops make transports with; each can be given another class on its own.
 
-    `_make_socket_transport`, `_make_datagram_transport`, `_make_read_pipe_transport` and
-    `_make_write_pipe_transport` are inherited: the stdlib's transports ask nothing of a loop but
-    `_add_reader`, `_remove_writer` and kin.
+    `_make_socket_transport`, `_make_ssl_transport`, `_make_datagram_transport`, `_make_read_pipe_transport` and
+    `_make_write_pipe_transport` are inherited: the stdlib's transports ask nothing of a loop but `_add_reader`,
+    `_remove_writer` and kin.
     """
-
-    def _make_ssl_transport(
-        self,
-        rawsock: Any,
-        protocol: Any,
-        sslcontext: ssl.SSLContext | None,
-        waiter: Any = None,
-        *,
-        server_side: bool = False,
-        server_hostname: str | None = None,
-        extra: dict[str, Any] | None = None,
-        server: Any = None,
-        ssl_handshake_timeout: float | None = constants.SSL_HANDSHAKE_TIMEOUT,
-        ssl_shutdown_timeout: float | None = constants.SSL_SHUTDOWN_TIMEOUT,
-    ) -> Any:
-        self._ensure_fd_no_transport(rawsock)  # type: ignore[attr-defined]
-        ssl_protocol = _native.SSLProtocol(
-            self,
-            protocol,
-            sslcontext,
-            waiter,
-            server_side,
-            server_hostname,
-            ssl_handshake_timeout=ssl_handshake_timeout,
-            ssl_shutdown_timeout=ssl_shutdown_timeout,
-        )
-        self._make_socket_transport(rawsock, ssl_protocol, extra=extra, server=server)  # type: ignore[attr-defined]
-        return ssl_protocol._app_transport
-
-    async def start_tls(
-        self,
-        transport: Any,
-        protocol: Any,
-        sslcontext: ssl.SSLContext,
-        *,
-        server_side: bool = False,
-        server_hostname: str | None = None,
-        ssl_handshake_timeout: float | None = None,
-        ssl_shutdown_timeout: float | None = None,
-    ) -> Any:
-        """Upgrades a connection to TLS, and returns the transport to use from now on."""
-        if not isinstance(sslcontext, ssl.SSLContext):
-            raise TypeError(f"sslcontext is expected to be an instance of ssl.SSLContext, got {sslcontext!r}")
-        if not getattr(transport, "_start_tls_compatible", False):
-            raise TypeError(f"transport {transport!r} is not supported by start_tls()")
-        waiter = self.create_future()
-        ssl_protocol = _native.SSLProtocol(
-            self,
-            protocol,
-            sslcontext,
-            waiter,
-            server_side,
-            server_hostname,
-            call_connection_made=False,
-            ssl_handshake_timeout=ssl_handshake_timeout,
-            ssl_shutdown_timeout=ssl_shutdown_timeout,
-        )
-        # Nothing may come in before the protocol knows its transport.
-        transport.pause_reading()
-        transport.set_protocol(ssl_protocol)
-        made = self.call_soon(ssl_protocol.connection_made, transport)
-        resumed = self.call_soon(transport.resume_reading)
-        try:
-            await waiter
-        except BaseException:
-            transport.close()
-            made.cancel()
-            resumed.cancel()
-            raise
-        return ssl_protocol._app_transport

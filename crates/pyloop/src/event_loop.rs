@@ -13,12 +13,13 @@ use crate::fault;
 use crate::module::{MODULE, Native};
 use crate::schedule::seconds;
 use crate::state::{PyCore, State};
-use crate::tls::Shared;
 
 /// The native part of an event loop.
 pub struct Loop {
     pub(crate) state: Guarded<State>,
     native: StateRef<Native>,
+    /// What TLS connections have in common.
+    pub(crate) tls: crate::tls::Shared,
     stopping: AtomicBool,
     closed: AtomicBool,
     /// The truth of `debug`, which is what was set.
@@ -26,10 +27,9 @@ pub struct Loop {
     debug: ObjCell,
     /// The ident of the thread that runs the loop, as asyncio sets it.
     thread: ObjCell,
-    pub(crate) tls: Shared,
 }
 
-confined!(Loop { state, native, stopping, closed, is_debug, debug, thread, tls });
+confined!(Loop { state, native, tls, stopping, closed, is_debug, debug, thread });
 
 impl Traverse for Loop {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
@@ -101,12 +101,12 @@ impl Loop {
         Ok(Self {
             state: Guarded::new(state),
             native: MODULE.state_ref(py, &class)?,
+            tls: crate::tls::Shared::default(),
             stopping: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             is_debug: AtomicBool::new(false),
             debug: ObjCell::empty(),
             thread: ObjCell::empty(),
-            tls: Shared::default(),
         })
     }
 
