@@ -1,4 +1,4 @@
-"""Owns where TLS comes in: connections made with it, servers that speak it, start_tls. All of it is native."""
+"""Owns where TLS comes in: connections made with it, servers that speak it, start_tls. All of it native."""
 
 import ssl
 import sys

@@ -20,11 +20,13 @@ pub(crate) struct Framing {
     left: usize,
     /// How much of an incomplete record has come so far.
     tail: usize,
+    /// How many complete records nobody has read yet, at most: some are read along with others.
+    unread: usize,
     /// What came is no TLS, or nobody shall rely on the ends of records.
     lost: bool,
 }
 
-confined!(Framing { header, seen, left, tail, lost });
+confined!(Framing { header, seen, left, tail, unread, lost });
 
 impl Framing {
     /// One that claims to know nothing.
@@ -61,6 +63,7 @@ impl Framing {
             }
             if self.left == 0 {
                 completed = true;
+                self.unread += 1;
                 self.seen = 0;
                 self.tail = 0;
             }
@@ -68,9 +71,22 @@ impl Framing {
         completed
     }
 
+    /// One record was read to its end. Whether there may be another complete one.
+    #[inline]
+    pub(crate) fn read_one(&mut self) -> bool {
+        self.unread = self.unread.saturating_sub(1);
+        self.lost || self.unread > 0
+    }
+
     /// Whether some of `pending` bytes that nobody has read yet belong to a record that is complete.
-    pub(crate) fn is_complete(&self, pending: usize) -> bool {
-        if self.lost { true } else { pending > self.tail }
+    pub(crate) fn is_complete(&mut self, pending: usize) -> bool {
+        if self.lost {
+            return true;
+        }
+        if pending <= self.tail {
+            self.unread = 0;
+        }
+        pending > self.tail
     }
 }
 
@@ -107,6 +123,18 @@ mod tests {
             assert!(framing.feed(after));
             assert!(!framing.is_complete(0));
         }
+    }
+
+    #[test]
+    fn records_are_read_one_by_one_or_several_at_once() {
+        let mut framing = Framing::default();
+        assert!(framing.feed(&[record(23, 9), record(22, 9), record(23, 9)].concat()));
+        assert!(framing.read_one());
+        // The second read takes two of them, so that nothing is left.
+        assert!(framing.read_one());
+        assert!(!framing.is_complete(0));
+        assert!(framing.feed(&record(23, 9)));
+        assert!(!framing.read_one());
     }
 
     #[test]

@@ -110,7 +110,6 @@ impl SslProtocol {
     }
 
     /// Whether a read would give something, as far as can be known.
-    #[inline]
     fn is_readable(&self, py: Attached<'_>) -> PyResult<bool> {
         if self.phases.inside.load(Relaxed) {
             return Ok(true);
@@ -119,24 +118,40 @@ impl SslProtocol {
         self.framing.with(py, |framing| framing.is_complete(pending))
     }
 
+    /// [`is_readable`](Self::is_readable) after a read that gave `count` bytes for so much room.
+    #[inline]
+    fn is_readable_still(&self, py: Attached<'_>, count: usize, room: usize) -> PyResult<bool> {
+        let inside = count == room;
+        self.phases.inside.store(inside, Relaxed);
+        if inside {
+            return Ok(true);
+        }
+        // Less than there was room for: that was all of a record.
+        Ok(self.framing.with(py, |framing| framing.read_one())? && self.is_readable(py)?)
+    }
+
     fn read_copied(py: Attached<'_>, this: Instance<'_, Self>, mut whole: bool) -> PyResult<()> {
         let phases = &this.phases;
         let plain = this.owner.tls.plain(py, &this.part().window)?;
         let mut filled = 0;
         let mut closed = false;
-        while whole || this.is_readable(py)? {
-            whole = false;
+        whole = whole || this.is_readable(py)?;
+        while whole {
             let room = plain.capacity() - filled;
             plain.show(filled, room);
-            let count = this.engine.read(py, this.part(), 0, plain.object().borrow())?;
-            phases.inside.store(count == Some(room), Relaxed);
-            match count {
-                None => break,
+            match this.engine.read(py, this.part(), 0, plain.object().borrow())? {
+                None => {
+                    phases.inside.store(false, Relaxed);
+                    break;
+                }
                 Some(0) => {
                     closed = true;
                     break;
                 }
-                Some(count) => filled += count,
+                Some(count) => {
+                    filled += count;
+                    whole = this.is_readable_still(py, count, room)?;
+                }
             }
             if filled == plain.capacity() {
                 Self::hand_over(py, this, &plain, filled)?;
@@ -190,20 +205,26 @@ impl SslProtocol {
                 let rest = buffer.get_item(py, &Owned::slice(py, filled as isize, isize::MAX)?)?;
                 this.engine.read(py, this.part(), room - filled, rest.borrow())?
             };
-            this.phases.inside.store(count == Some(room - filled), Relaxed);
-            match count {
-                None => break,
+            let more = match count {
+                None => {
+                    this.phases.inside.store(false, Relaxed);
+                    break;
+                }
                 Some(0) => {
                     closed = true;
                     break;
                 }
-                Some(count) => filled += count,
-            }
+                Some(count) => {
+                    let more = this.is_readable_still(py, count, room - filled)?;
+                    filled += count;
+                    more
+                }
+            };
             if filled >= room {
                 Self::go_on_soon(py, this)?;
                 break;
             }
-            if !this.is_readable(py)? {
+            if !more {
                 break;
             }
         }

@@ -68,7 +68,7 @@ pub(crate) struct Part {
     pub(super) protocol: Type<SslProtocol>,
     pub(super) transport: Type<SslTransport>,
     pub(super) window: Type<Window>,
-    pub(super) imports: [Imported; 17],
+    pub(super) imports: [Imported; 19],
 }
 
 confined!(Part { names, new, limits, protocol, transport, window, imports });
@@ -95,6 +95,8 @@ pub(super) enum Import {
     EofSeen,
     IsData,
     TimedOut,
+    ByteArray,
+    MemoryView,
 }
 
 const RARE: &CStr = c"erlang._tls";
@@ -134,6 +136,8 @@ impl Part {
                 Imported::new(RARE, c"eof_seen"),
                 Imported::new(RARE, c"is_data"),
                 Imported::new(RARE, c"timed_out"),
+                Imported::new(c"builtins", c"bytearray"),
+                Imported::new(c"builtins", c"memoryview"),
             ],
         })
     }

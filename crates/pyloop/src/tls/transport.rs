@@ -198,8 +198,7 @@ impl SslTransport {
     fn write(py: Attached<'_>, this: Instance<'_, Self>, data: Borrowed<'_>) -> PyResult<()> {
         this.with(py, (), |ssl| {
             if !data.is_bytes() {
-                // Refuses what is no bytes, bytearray or memoryview.
-                ssl.part().import(py, Import::IsData)?.call1(py, &data)?;
+                check_data(py, ssl.part(), data)?;
             }
             if data.len(py)? == 0 {
                 return Ok(());
@@ -281,4 +280,15 @@ fn set_limits(py: Attached<'_>, part: &Part, limits: &Limits, args: Args<'_>, ki
         [high, low] => limits.set(py, high.clone_ref(py), low.clone_ref(py)),
         _ => Ok(()),
     }
+}
+
+/// Refuses what is no bytes, bytearray or memoryview.
+fn check_data(py: Attached<'_>, part: &Part, data: Borrowed<'_>) -> PyResult<()> {
+    for class in [Import::MemoryView, Import::ByteArray] {
+        let class = part.import(py, class)?;
+        if data.class(py).is(&class) {
+            return Ok(());
+        }
+    }
+    part.import(py, Import::IsData)?.call1(py, &data).map(drop)
 }
