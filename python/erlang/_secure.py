@@ -1,11 +1,13 @@
 """Owns where TLS comes in: connections made with it, servers that speak it, start_tls. All of it native."""
 
-import ssl
 import sys
 from asyncio import SelectorEventLoop, constants
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _native
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 # Since 3.12 asyncio refuses a second transport for the same fd here.
 _CHECKS_FD = sys.version_info >= (3, 12)
@@ -18,7 +20,7 @@ class Secure(SelectorEventLoop):
         self,
         rawsock: Any,
         protocol: Any,
-        sslcontext: ssl.SSLContext | None,
+        sslcontext: "SSLContext | None",
         waiter: Any = None,
         *,
         server_side: bool = False,
@@ -47,7 +49,7 @@ class Secure(SelectorEventLoop):
         self,
         transport: Any,
         protocol: Any,
-        sslcontext: ssl.SSLContext,
+        sslcontext: "SSLContext",
         *,
         server_side: bool = False,
         server_hostname: str | None = None,
@@ -55,7 +57,11 @@ class Secure(SelectorEventLoop):
         ssl_shutdown_timeout: float | None = None,
     ) -> Any:
         """Upgrades a connection to TLS, and returns the transport to use from now on."""
-        if not isinstance(sslcontext, ssl.SSLContext):
+        try:
+            from ssl import SSLContext
+        except ImportError:
+            raise RuntimeError("Python ssl module is not available") from None
+        if not isinstance(sslcontext, SSLContext):
             raise TypeError(f"sslcontext is expected to be an instance of ssl.SSLContext, got {sslcontext!r}")
         if not getattr(transport, "_start_tls_compatible", False):
             raise TypeError(f"transport {transport!r} is not supported by start_tls()")

@@ -85,7 +85,6 @@ impl SslProtocol {
     #[cold]
     fn handshake_failed(py: Attached<'_>, this: Instance<'_, Self>, failure: Exception) -> PyResult<()> {
         this.phases.unwrap();
-        // What the peer is to know, an alert with the reason, is sent before the connection goes.
         let certificate = this.part().import(py, Import::CertificateError)?;
         let message = if failure.matches(py, &certificate) {
             c"SSL handshake failed on verifying the certificate"
