@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVarTuple
 
 from . import _native
+from ._secure import Secure
 from ._subprocess import Subprocesses
 from ._transports import Transports
 
@@ -21,7 +22,7 @@ _Ts = TypeVarTuple("_Ts")
 _HAS_SETUP = sys.version_info >= (3, 13)
 
 
-class ErlangEventLoop(_native.Loop, Transports, Subprocesses):
+class ErlangEventLoop(_native.Loop, Secure, Transports, Subprocesses):
     """An asyncio event loop with its hot path in Rust. Any number of them, each on a thread of its own."""
 
     def __init__(self) -> None:

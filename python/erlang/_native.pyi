@@ -1,5 +1,6 @@
 """The types of the native module."""
 
+from asyncio import BufferedProtocol, Transport
 from asyncio import Handle as _Handle
 from asyncio import TimerHandle as _TimerHandle
 from collections.abc import Callable
@@ -78,3 +79,34 @@ class Loop:
     def _run_native(self) -> None: ...
     def _release(self) -> None: ...
     def _native_stats(self) -> dict[str, int]: ...
+
+@final
+class SSLProtocol(BufferedProtocol):
+    """TLS between a transport and a protocol."""
+
+    _app_transport: SSLTransport | None
+    _app_protocol: Any
+    _transport: Any
+    _loop: Any
+    _sslobj: Any
+    _extra: dict[str, Any]
+    _state: str
+
+    def __init__(
+        self,
+        loop: Any,
+        app_protocol: Any,
+        sslcontext: Any,
+        waiter: Any,
+        server_side: bool = False,
+        server_hostname: str | None = None,
+        call_connection_made: bool = True,
+        ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+    ) -> None: ...
+
+@final
+class SSLTransport(Transport):
+    """What an application holds of a TLS connection."""
+
+    _ssl_protocol: SSLProtocol

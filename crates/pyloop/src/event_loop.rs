@@ -18,6 +18,8 @@ use crate::state::{PyCore, State};
 pub struct Loop {
     pub(crate) state: Guarded<State>,
     native: StateRef<Native>,
+    /// What TLS connections have in common.
+    pub(crate) tls: crate::tls::Shared,
     stopping: AtomicBool,
     closed: AtomicBool,
     /// The truth of `debug`, which is what was set.
@@ -27,12 +29,13 @@ pub struct Loop {
     thread: ObjCell,
 }
 
-confined!(Loop { state, native, stopping, closed, is_debug, debug, thread });
+confined!(Loop { state, native, tls, stopping, closed, is_debug, debug, thread });
 
 impl Traverse for Loop {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
         self.state.traverse(visit)?;
-        self.native.traverse(visit)
+        self.native.traverse(visit)?;
+        self.tls.traverse(visit)
     }
 
     fn clear(&self, py: Attached<'_>) {
@@ -102,6 +105,7 @@ impl Loop {
         Ok(Self {
             state: Guarded::new(state),
             native: MODULE.state_ref(py, &class)?,
+            tls: crate::tls::Shared::default(),
             stopping: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             is_debug: AtomicBool::new(false),

@@ -24,6 +24,7 @@ mod schedule;
 mod sources;
 mod state;
 mod timer;
+mod tls;
 mod turn;
 
 pub use entry::ReadyFn;

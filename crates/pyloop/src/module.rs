@@ -12,6 +12,7 @@ use crate::bound::ends_the_loop;
 use crate::event_loop::Loop;
 use crate::handle::Handle;
 use crate::timer::TimerHandle;
+use crate::tls;
 
 interned! {
     pub(crate) struct Names {
@@ -42,6 +43,7 @@ pub struct Native {
     pub(crate) handle: Type<Handle>,
     pub(crate) timer_handle: Type<TimerHandle>,
     pub(crate) event_loop: Type<Loop>,
+    pub(crate) tls: tls::Part,
     /// The classes that handles say they are of.
     pub(crate) asyncio_handle: Fixed,
     pub(crate) asyncio_timer_handle: Fixed,
@@ -59,6 +61,7 @@ confined!(Native {
     handle,
     timer_handle,
     event_loop,
+    tls,
     asyncio_handle,
     asyncio_timer_handle,
     report,
@@ -73,6 +76,7 @@ impl Traverse for Native {
         self.handle.traverse(visit)?;
         self.timer_handle.traverse(visit)?;
         self.event_loop.traverse(visit)?;
+        self.tls.traverse(visit)?;
         self.asyncio_handle.traverse(visit)?;
         self.asyncio_timer_handle.traverse(visit)?;
         [&self.report, &self.report_native, &self.run_in_debug, &self.stack, &self.add]
@@ -81,6 +85,7 @@ impl Traverse for Native {
     }
 
     fn clear(&self, py: Attached<'_>) {
+        self.tls.clear(py);
         for imported in [&self.report, &self.report_native, &self.run_in_debug, &self.stack, &self.add] {
             imported.clear(py);
         }
@@ -109,6 +114,7 @@ impl Module for Native {
             handle: Type::add_to(py, &module, None)?,
             timer_handle: Type::add_to(py, &module, None)?,
             event_loop: Type::add_to(py, &module, None)?,
+            tls: tls::Part::new(py, module)?,
             asyncio_handle: import_from(py, c"asyncio.events", c"Handle")?.into(),
             asyncio_timer_handle: import_from(py, c"asyncio.events", c"TimerHandle")?.into(),
             report: Imported::new(RARE, c"report"),

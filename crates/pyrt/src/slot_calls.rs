@@ -232,3 +232,24 @@ where
         })
     }
 }
+
+pub(super) unsafe extern "C" fn buffer_mut<T, F>(
+    this: *mut ffi::PyObject,
+    view: *mut ffi::Py_buffer,
+    flags: c_int,
+) -> c_int
+where
+    T: Class,
+    F: for<'py> Fn(Attached<'py>, Instance<'py, T>) -> PyResult<(*mut u8, usize)> + Copy + 'static,
+{
+    // SAFETY: as for `buffer`, and the memory may be written to, as whoever made the slot has promised.
+    unsafe {
+        (*view).obj = core::ptr::null_mut();
+        guard(|py| {
+            let (start, size) = conjure::<F>()(py, Instance::from_raw(this))?;
+            let status = ffi::PyBuffer_FillInfo(view, this, start.cast(), size as isize, 0, flags);
+            crate::Raised::check(py, status)?;
+            Ok(0)
+        })
+    }
+}

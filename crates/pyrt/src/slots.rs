@@ -193,4 +193,17 @@ impl<T: Class> TypeSlot<T> {
         forget(f);
         Self::entry(ffi::Py_bf_getbuffer, call::buffer::<T, F> as *mut c_void)
     }
+
+    /// The buffer protocol, for reading and writing: where the memory is, and how much of it is shown now.
+    ///
+    /// # Safety
+    /// The memory `f` names stays in place until the instance is destroyed, and no Rust reference to it is alive while Python
+    /// code may write to it.
+    pub const unsafe fn buffer_mut<F>(f: F) -> Self
+    where
+        F: for<'py> Fn(Attached<'py>, Instance<'py, T>) -> PyResult<(*mut u8, usize)> + Copy + 'static,
+    {
+        forget(f);
+        Self::entry(ffi::Py_bf_getbuffer, call::buffer_mut::<T, F> as *mut c_void)
+    }
 }

@@ -1,0 +1,188 @@
+//! `Window`: memory that Python objects read and write through the buffer protocol, without a memoryview made per use; and
+//! `Shared`: the windows that all TLS connections of a loop have in common.
+//!
+//! One for what comes over the wire and one for what it decrypts to: each is used up before the next connection has its turn,
+//! so a thousand idle connections have no buffer at all.
+
+use std::ffi::CStr;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use pyrt::{
+    Attached, Borrowed, Class, Confined, ObjCell, Owned, PyResult, Traverse, Type, TypeSlot, Typed, Visit,
+    Visited, confined,
+};
+
+/// What the stdlib's protocol reads at most at a time.
+pub(super) const SIZE: usize = 256 * 1024;
+
+/// A block of bytes that never moves.
+struct Memory(NonNull<[u8]>);
+
+// SAFETY: plain memory of its own; who may touch it when is up to `Window`.
+unsafe impl Send for Memory {}
+// SAFETY: shared, it gives nothing but its address.
+unsafe impl Sync for Memory {}
+// SAFETY: no references to objects.
+unsafe impl Confined for Memory {}
+
+impl Memory {
+    fn new(size: usize) -> Self {
+        let block = vec![0_u8; size].into_boxed_slice();
+        Self(NonNull::from(Box::leak(block)))
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: leaked by `new` and freed once.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+/// Memory with a part of it on show.
+pub(crate) struct Window {
+    memory: Memory,
+    start: AtomicUsize,
+    size: AtomicUsize,
+}
+
+confined!(Window { memory, start, size });
+
+impl Traverse for Window {}
+
+impl Window {
+    pub(super) fn new(size: usize) -> Self {
+        Self { memory: Memory::new(size), start: AtomicUsize::new(0), size: AtomicUsize::new(size) }
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.memory.0.len()
+    }
+
+    /// Who asks for the buffer from now on gets this part of it.
+    #[inline]
+    pub(super) fn show(&self, start: usize, size: usize) {
+        let start = start.min(self.capacity());
+        self.start.store(start, Relaxed);
+        self.size.store(size.min(self.capacity() - start), Relaxed);
+    }
+
+    /// The part on show.
+    #[inline]
+    fn shown(&self) -> (*mut u8, usize) {
+        let start = self.memory.0.as_ptr().cast::<u8>();
+        // `show` keeps both within the memory, but other threads may mix up two calls of it.
+        let offset = self.start.load(Relaxed).min(self.capacity());
+        let size = self.size.load(Relaxed).min(self.capacity() - offset);
+        // SAFETY: within the memory.
+        (unsafe { start.add(offset) }, size)
+    }
+
+    /// Looks at the first `size` bytes.
+    #[inline]
+    pub(super) fn with<R>(&self, _py: Attached<'_>, size: usize, f: impl FnOnce(&[u8]) -> R) -> R {
+        let start = self.memory.0.as_ptr().cast::<u8>();
+        // SAFETY: within the memory. It is written to by calls that the loop's thread makes, and none is under way.
+        f(unsafe { std::slice::from_raw_parts(start, size.min(self.capacity())) })
+    }
+}
+
+impl Class for Window {
+    const NAME: &'static CStr = c"erlang._native.Window";
+    const DOC: &'static CStr = c"A buffer that is used again and again.";
+    const GC: bool = false;
+    const CHAINS: bool = false;
+    const SLOTS: &'static [TypeSlot<Self>] = &[
+        // SAFETY: the memory lives and stays put as long as the instance; Rust looks at it in `with` only, between the calls
+        // that fill it.
+        unsafe { TypeSlot::<Self>::buffer_mut(|_py, this| Ok(this.shown())) },
+    ];
+}
+
+/// What the TLS connections of one loop share.
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// Windows, and a memoryview of the whole of the first.
+    wire: ObjCell,
+    wire_view: ObjCell,
+    plain: ObjCell,
+    /// The address of the protocol that has been handed `wire` and has not told how much is in it; 0 for none.
+    lent: AtomicUsize,
+}
+
+confined!(Shared { wire, wire_view, plain, lent });
+
+impl Traverse for Shared {
+    fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
+        self.wire.traverse(visit)?;
+        self.wire_view.traverse(visit)?;
+        self.plain.traverse(visit)
+    }
+
+    fn clear(&self, py: Attached<'_>) {
+        self.wire_view.clear(py);
+    }
+}
+
+impl Shared {
+    /// Hands the wire's buffer to a protocol, unless another one has it.
+    pub(super) fn lend(
+        &self,
+        py: Attached<'_>,
+        class: &Type<Window>,
+        whom: Borrowed<'_>,
+    ) -> PyResult<Option<Owned>> {
+        let whom = whom.as_ptr() as usize;
+        let holder = self.lent.load(Relaxed);
+        if holder != 0 && holder != whom {
+            return Ok(None);
+        }
+        let view = match self.wire_view.get(py) {
+            Some(view) => view,
+            None => {
+                let window = window(py, &self.wire, class)?;
+                window.show(0, SIZE);
+                let view = Owned::memoryview(py, &window)?;
+                self.wire_view.set(py, view.clone_ref(py));
+                view
+            }
+        };
+        self.lent.store(whom, Relaxed);
+        Ok(Some(view))
+    }
+
+    /// Takes the wire's buffer back from a protocol. The window, if it was this one who had it.
+    pub(super) fn returned(
+        &self,
+        py: Attached<'_>,
+        class: &Type<Window>,
+        whom: Borrowed<'_>,
+    ) -> PyResult<Option<Typed<Window>>> {
+        if !self.forgets(whom) {
+            return Ok(None);
+        }
+        window(py, &self.wire, class).map(Some)
+    }
+
+    /// [`returned`](Self::returned) with nothing in it. Whether it was lent to this one.
+    pub(super) fn forgets(&self, whom: Borrowed<'_>) -> bool {
+        self.lent.compare_exchange(whom.as_ptr() as usize, 0, Relaxed, Relaxed).is_ok()
+    }
+
+    /// The buffer to decrypt into.
+    pub(super) fn plain(&self, py: Attached<'_>, class: &Type<Window>) -> PyResult<Typed<Window>> {
+        window(py, &self.plain, class)
+    }
+}
+
+/// The window in a cell, made when first asked for.
+#[inline]
+fn window(py: Attached<'_>, cell: &ObjCell, class: &Type<Window>) -> PyResult<Typed<Window>> {
+    if let Some(Ok(window)) = cell.get(py).map(|window| class.downcast_owned(window)) {
+        return Ok(window);
+    }
+    let window = class.create(py, Window::new(SIZE))?;
+    cell.set(py, window.object().clone_ref(py));
+    Ok(window)
+}

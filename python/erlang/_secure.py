@@ -1,0 +1,92 @@
+"""Owns where TLS comes in: connections made with it, servers that speak it, start_tls. All of it native."""
+
+import sys
+from asyncio import SelectorEventLoop, constants
+from typing import TYPE_CHECKING, Any
+
+from . import _native
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+# Since 3.12 asyncio refuses a second transport for the same fd here.
+_CHECKS_FD = sys.version_info >= (3, 12)
+
+
+class Secure(SelectorEventLoop):
+    """The hooks that asyncio's loops use for TLS, with the native protocol in place of the stdlib's."""
+
+    def _make_ssl_transport(
+        self,
+        rawsock: Any,
+        protocol: Any,
+        sslcontext: "SSLContext | None",
+        waiter: Any = None,
+        *,
+        server_side: bool = False,
+        server_hostname: str | None = None,
+        extra: dict[str, Any] | None = None,
+        server: Any = None,
+        ssl_handshake_timeout: float | None = constants.SSL_HANDSHAKE_TIMEOUT,
+        ssl_shutdown_timeout: float | None = constants.SSL_SHUTDOWN_TIMEOUT,
+    ) -> Any:
+        if _CHECKS_FD:
+            self._ensure_fd_no_transport(rawsock)  # type: ignore[attr-defined]
+        ssl_protocol = _native.SSLProtocol(
+            self,
+            protocol,
+            sslcontext,
+            waiter,
+            server_side,
+            server_hostname,
+            ssl_handshake_timeout=ssl_handshake_timeout,
+            ssl_shutdown_timeout=ssl_shutdown_timeout,
+        )
+        self._make_socket_transport(rawsock, ssl_protocol, extra=extra, server=server)  # type: ignore[attr-defined]
+        return ssl_protocol._app_transport
+
+    async def start_tls(
+        self,
+        transport: Any,
+        protocol: Any,
+        sslcontext: "SSLContext",
+        *,
+        server_side: bool = False,
+        server_hostname: str | None = None,
+        ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+    ) -> Any:
+        """Upgrades a connection to TLS, and returns the transport to use from now on."""
+        try:
+            from ssl import SSLContext
+        except ImportError:
+            raise RuntimeError("Python ssl module is not available") from None
+        if not isinstance(sslcontext, SSLContext):
+            raise TypeError(f"sslcontext is expected to be an instance of ssl.SSLContext, got {sslcontext!r}")
+        if not getattr(transport, "_start_tls_compatible", False):
+            raise TypeError(f"transport {transport!r} is not supported by start_tls()")
+        waiter = self.create_future()
+        ssl_protocol = _native.SSLProtocol(
+            self,
+            protocol,
+            sslcontext,
+            waiter,
+            server_side,
+            server_hostname,
+            call_connection_made=False,
+            ssl_handshake_timeout=ssl_handshake_timeout,
+            ssl_shutdown_timeout=ssl_shutdown_timeout,
+        )
+        # Nothing may come in before the protocol knows its transport.
+        transport.pause_reading()
+        transport.set_protocol(ssl_protocol)
+        made = self.call_soon(ssl_protocol.connection_made, transport)
+        resumed = self.call_soon(transport.resume_reading)
+        try:
+            await waiter
+        except BaseException:
+            transport.close()
+            made.cancel()
+            resumed.cancel()
+            raise
+        return ssl_protocol._app_transport
