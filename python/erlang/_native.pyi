@@ -2,6 +2,7 @@
 
 from asyncio import Handle as _Handle
 from asyncio import TimerHandle as _TimerHandle
+from asyncio.transports import _FlowControlMixin
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any, Protocol, TypeVarTuple, Unpack, final
@@ -11,6 +12,9 @@ _Ts = TypeVarTuple("_Ts")
 __version__: str
 
 def interpreter_id() -> int: ...
+def socket_transport(
+    loop: Loop, sock: Any, protocol: Any, waiter: Any = None, extra: Any = None, server: Any = None
+) -> SocketTransport: ...
 
 class _HasFileno(Protocol):
     def fileno(self) -> int: ...
@@ -22,6 +26,13 @@ class Handle(_Handle):
 @final
 class TimerHandle(_TimerHandle):
     """What `call_later` returns."""
+
+@final
+class SocketTransport(_FlowControlMixin):
+    """A transport over a stream socket."""
+
+    _sock: Any
+    _sock_fd: int
 
 class Loop:
     """The native part of an event loop."""

@@ -13,6 +13,7 @@ use crate::fault;
 use crate::module::{MODULE, Native};
 use crate::schedule::seconds;
 use crate::state::{PyCore, State};
+use crate::stream::Scratch;
 
 /// The native part of an event loop.
 pub struct Loop {
@@ -25,9 +26,11 @@ pub struct Loop {
     debug: ObjCell,
     /// The ident of the thread that runs the loop, as asyncio sets it.
     thread: ObjCell,
+    /// Where transports read to: one buffer for all of them, made by the first.
+    pub(crate) scratch: Guarded<Scratch>,
 }
 
-confined!(Loop { state, native, stopping, closed, is_debug, debug, thread });
+confined!(Loop { state, native, stopping, closed, is_debug, debug, thread, scratch });
 
 impl Traverse for Loop {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
@@ -103,6 +106,7 @@ impl Loop {
             is_debug: AtomicBool::new(false),
             debug: ObjCell::empty(),
             thread: ObjCell::empty(),
+            scratch: Guarded::default(),
         })
     }
 
@@ -195,6 +199,7 @@ impl Loop {
         this.closed.store(true, Relaxed);
         // Dropped outside of the guard: callbacks have destructors.
         drop(this.state.with(py, std::mem::take)?);
+        drop(this.scratch.with(py, std::mem::take)?);
         Ok(())
     }
 
