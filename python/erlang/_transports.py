@@ -1,13 +1,21 @@
-"""Owns which class serves which kind of transport: native stream transports, the stdlib's own for the rest."""
+"""Owns which class serves which kind of transport, and how connections are accepted.
 
+Stream transports are native; the stdlib's own serve the rest.
+"""
+
+import errno
 import sys
-from asyncio import SelectorEventLoop
+from asyncio import SelectorEventLoop, constants, trsock
+from asyncio.log import logger
+from collections.abc import Callable
 from typing import Any
 
 from . import _native
 
 # Since 3.12 asyncio refuses a second transport for the same fd here.
 _CHECKS_FD = sys.version_info >= (3, 12)
+# There is nothing to be done about these but to try again later.
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Transports(SelectorEventLoop):
@@ -23,3 +31,68 @@ class Transports(SelectorEventLoop):
         if _CHECKS_FD:
             self._ensure_fd_no_transport(sock)
         return _native.socket_transport(self, sock, protocol, waiter, extra, server)
+
+    def _accept_connection(
+        self,
+        protocol_factory: Callable[[], Any],
+        sock: Any,
+        sslcontext: Any = None,
+        server: Any = None,
+        backlog: int = 100,
+        *timeouts: float | None,
+    ) -> None:
+        """Takes all that wait, up to the backlog. A plain connection needs no task: there is no handshake to wait for."""
+        if sslcontext:
+            super()._accept_connection(protocol_factory, sock, sslcontext, server, backlog, *timeouts)
+            return
+        for _ in range(backlog):
+            try:
+                connection, address = sock.accept()
+                if self._debug:
+                    logger.debug("%r got a new connection from %r: %r", server, address, connection)
+                connection.setblocking(False)
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _EXHAUSTED:
+                    raise
+                # The kernel goes on reporting what cannot be accepted: look away for a while.
+                self.call_exception_handler(
+                    {
+                        "message": "socket.accept() out of system resource",
+                        "exception": error,
+                        "socket": trsock.TransportSocket(sock),
+                    }
+                )
+                self._remove_reader(sock.fileno())
+                self.call_later(
+                    constants.ACCEPT_RETRY_DELAY,
+                    self._start_serving,
+                    protocol_factory,
+                    sock,
+                    sslcontext,
+                    server,
+                    backlog,
+                    *timeouts,
+                )
+                return
+            self.call_soon(self._open_accepted, protocol_factory, connection, {"peername": address}, server)
+
+    def _open_accepted(
+        self, protocol_factory: Callable[[], Any], connection: Any, extra: dict[str, Any], server: Any
+    ) -> None:
+        protocol = None
+        try:
+            protocol = protocol_factory()
+            self._make_socket_transport(connection, protocol, extra=extra, server=server)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            if self._debug:
+                context = {
+                    "message": "Error on transport creation for incoming connection",
+                    "exception": error,
+                }
+                if protocol is not None:
+                    context["protocol"] = protocol
+                self.call_exception_handler(context)
