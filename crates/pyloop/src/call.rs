@@ -23,7 +23,7 @@ impl Traverse for Call {
 }
 
 impl Call {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(py: Attached<'_>, callback: Borrowed<'_>, args: &[Borrowed<'_>]) -> PyResult<Self> {
         let keep = |arg: &Borrowed<'_>| Some(arg.clone_ref(py));
         let (count, args) = match args {

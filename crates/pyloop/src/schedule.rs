@@ -33,7 +33,8 @@ impl Loop {
         this: Instance<'_, Self>,
         args: Args<'_>,
     ) -> PyResult<Typed<Handle>> {
-        let request = Request::soon(py, &this.native().signatures.call_soon, &args)?;
+        let native = this.native();
+        let request = Request::soon(py, &native.signatures.call_soon, &native.names.context, &args)?;
         this.check_open(py)?;
         if this.is_debug() {
             this.native().check_call(py, this, request.callback, c"call_soon", true)?;
@@ -46,7 +47,9 @@ impl Loop {
         this: Instance<'_, Self>,
         args: Args<'_>,
     ) -> PyResult<Typed<Handle>> {
-        let request = Request::soon(py, &this.native().signatures.call_soon_threadsafe, &args)?;
+        let native = this.native();
+        let params = &native.signatures.call_soon_threadsafe;
+        let request = Request::soon(py, params, &native.names.context, &args)?;
         this.check_open(py)?;
         if this.is_debug() {
             this.native().check_call(py, this, request.callback, c"call_soon_threadsafe", false)?;
@@ -55,7 +58,7 @@ impl Loop {
     }
 
     /// What `call_soon` does when its arguments are known.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn schedule(
         py: Attached<'_>,
         this: Instance<'_, Self>,
@@ -67,7 +70,7 @@ impl Loop {
     }
 
     /// Adds something to run, and wakes the loop's thread if it waits.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn queue(&self, py: Attached<'_>, entry: Entry) -> PyResult<()> {
         let mut entry = Some(entry);
         let sleeper = self.state.with(py, |state| {

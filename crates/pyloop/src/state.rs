@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use evloop::os::{Events, Nanos, Poller};
 use evloop::{Core, Interest, SourceToken, Tuning, Wait};
-use pyrt::{Attached, Confined, Traverse, Typed, Visit, Visited, confined};
+use pyrt::{Attached, Confined, PyResult, Traverse, Typed, Visit, Visited, confined};
 
 use crate::bound::IsHandle;
 use crate::entry::{Entry, Posted, Source};
@@ -23,7 +23,7 @@ unsafe impl Confined for PyCore {}
 
 impl Traverse for PyCore {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
-        self.0.timer_payloads().try_for_each(|timer| timer.traverse(visit))?;
+        self.0.timer_payloads().try_for_each(|timer| timer.bound().show(timer.object(), visit))?;
         self.0.source_payloads().try_for_each(|source| source.traverse(visit))
     }
 }
@@ -52,9 +52,11 @@ impl Traverse for State {
 
 /// How a turn begins.
 pub(crate) enum Start {
-    /// With what is there.
-    Now,
-    /// With a wait, for which the thread is to detach.
+    /// With what is there: all that is to run in this turn.
+    Run(VecDeque<Entry>),
+    /// epoll was asked, so signals may have come in and handlers for them are to run first; then collect.
+    Asked,
+    /// With a wait, for which the thread is to detach; then collect.
     Sleep(Arc<Poller>, Events),
 }
 
@@ -96,19 +98,27 @@ impl State {
     }
 
     /// Begins a turn: takes what epoll has if there is work, or gets ready to wait.
-    #[inline]
-    pub(crate) fn start(&mut self, stopping: bool, busy: Wait) -> evloop::Result<Start> {
-        let Some(PyCore(core)) = &mut self.core else { return Ok(Start::Now) };
+    #[inline(always)]
+    pub(crate) fn start(
+        &mut self,
+        py: Attached<'_>,
+        stopping: bool,
+        busy: Wait,
+        dead: &mut Vec<(i32, Interest)>,
+    ) -> evloop::Result<Start> {
+        let Some(PyCore(core)) = &mut self.core else { return Ok(Start::Asked) };
         if !self.ready.is_empty() || stopping {
+            let polls = core.counts().polls;
             core.poll(busy)?;
-            return Ok(Start::Now);
+            let asked = core.counts().polls != polls;
+            return Ok(if asked { Start::Asked } else { Start::Run(self.collect(py, dead)) });
         }
         if core.fall_asleep()? {
             self.asleep = true;
             return Ok(Start::Sleep(core.poller().clone(), core.take_events()));
         }
         core.poll(Wait::No)?;
-        Ok(Start::Now)
+        Ok(Start::Asked)
     }
 
     /// Ends a wait.
@@ -135,7 +145,7 @@ impl State {
                             if handle.bound().is_cancelled(py) {
                                 dead.push((*fd, direction));
                             } else {
-                                self.ready.push_back(Entry::Soon(handle.clone_ref(py)));
+                                self.ready.push_back(Entry::Event(handle.clone_ref(py)));
                             }
                         }
                     }
@@ -165,6 +175,19 @@ impl State {
         if self.spare.capacity() < batch.capacity() {
             self.spare = batch;
         }
+    }
+
+    /// Lets go of every callback that was to come; users may still hold its handle. For a state that was taken out.
+    pub(crate) fn forget(&mut self, py: Attached<'_>) -> PyResult<()> {
+        self.ready.drain(..).try_for_each(|entry| entry.forget(py))?;
+        let Some(PyCore(mut core)) = self.core.take() else { return Ok(()) };
+        let (timers, sources) = core.clear();
+        for timer in timers {
+            timer.fired();
+            timer.bound().forget(py)?;
+        }
+        drop(sources);
+        Ok(())
     }
 
     pub(crate) fn token_of(&self, fd: i32) -> Option<SourceToken> {

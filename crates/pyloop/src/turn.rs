@@ -3,8 +3,10 @@
 //! The order is the stdlib's: epoll, then its events (readers before writers), then timers that are due, then every callback
 //! that is ready by now; what those callbacks schedule belongs to the next turn.
 
-use evloop::Wait;
+use std::collections::VecDeque;
+
 use evloop::os::Events;
+use evloop::{Interest, Wait};
 use pyrt::{Attached, Instance, PyResult, check_signals};
 
 use crate::entry::Entry;
@@ -30,16 +32,16 @@ impl Loop {
     #[inline]
     fn turn(&self, py: Attached<'_>, this: Instance<'_, Self>, busy: Wait) -> PyResult<()> {
         let stopping = self.is_stopping();
-        match self.state.with(py, |state| state.start(stopping, busy))? {
-            Ok(Start::Now) => {}
-            Ok(Start::Sleep(poller, events)) => self.sleep(py, &poller, events)?,
-            Err(error) => return Err(fault::raise(py, error)),
-        }
-        // Handlers of signals run here and may raise, as Ctrl-C does.
-        check_signals(py)?;
-
         let mut dead = Vec::new();
-        let mut batch = self.state.with(py, |state| state.collect(py, &mut dead))?;
+        let mut batch = match self.state.with(py, |state| state.start(py, stopping, busy, &mut dead))? {
+            Ok(Start::Run(batch)) => batch,
+            Ok(Start::Asked) => self.collect(py, &mut dead)?,
+            Ok(Start::Sleep(poller, events)) => {
+                self.sleep(py, &poller, events)?;
+                self.collect(py, &mut dead)?
+            }
+            Err(error) => return Err(fault::raise(py, error)),
+        };
         for (fd, direction) in dead {
             self.unlisten(py, fd, direction)?;
         }
@@ -59,6 +61,13 @@ impl Loop {
         self.state.with(py, |state| state.give_back(batch))
     }
 
+    /// What is ready, after handlers of signals had their turn. Those may raise, as Ctrl-C does; callbacks written in Python
+    /// run them too, so a turn that did not ask epoll need not look.
+    fn collect(&self, py: Attached<'_>, dead: &mut Vec<(i32, Interest)>) -> PyResult<VecDeque<Entry>> {
+        check_signals(py)?;
+        self.state.with(py, |state| state.collect(py, dead))
+    }
+
     /// Waits detached, with nothing of the state in use.
     #[cold]
     fn sleep(&self, py: Attached<'_>, poller: &evloop::os::Poller, mut events: Events) -> PyResult<()> {
@@ -70,9 +79,12 @@ impl Loop {
     /// Runs an entry with a look at the clock, as asyncio's debug mode does.
     #[cold]
     fn run_in_debug(&self, py: Attached<'_>, this: Instance<'_, Self>, entry: Entry) -> PyResult<()> {
-        match entry.handle() {
-            Some(handle) => self.native().run_in_debug.get(py)?.call(py, [this.object(), handle]).map(drop),
-            None => entry.run(py, self.native()),
+        let Some(handle) = entry.handle() else { return entry.run(py, self.native()) };
+        let done = self.native().run_in_debug.get(py)?.call(py, [this.object(), handle]).map(drop);
+        match done {
+            Ok(()) => entry.forget(py),
+            // The exception is on its way out; the callback goes with the handle.
+            Err(raised) => Err(raised),
         }
     }
 }

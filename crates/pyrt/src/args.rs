@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::{Attached, Borrowed, PyResult, ffi};
+use crate::{Attached, Borrowed, Obj, PyResult, ffi};
 
 /// The arguments of a call, positional and named.
 #[derive(Clone, Copy)]
@@ -68,6 +68,19 @@ impl<'py> Args<'py> {
                 Names::Tuple(names) => ffi::PyTuple_GET_SIZE(names) as usize,
                 Names::Dict(dict) => ffi::PyDict_Size(dict) as usize,
             }
+        }
+    }
+
+    /// The only named argument, if there is one and it has this very name, an interned `str`.
+    #[inline]
+    pub fn only(&self, py: Attached<'_>, name: &Obj) -> Option<Borrowed<'py>> {
+        let Names::Tuple(names) = self.names else { return None };
+        // SAFETY: a live tuple; if it has one item, one value follows the positional ones, alive for `'py`.
+        unsafe {
+            if ffi::PyTuple_GET_SIZE(names) != 1 || ffi::PyTuple_GET_ITEM(names, 0) != name.as_ptr() {
+                return None;
+            }
+            Some(Borrowed::from_ptr_unchecked(py, *self.positional.add(self.count)))
         }
     }
 
