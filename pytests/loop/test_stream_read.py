@@ -1,4 +1,4 @@
-"""Stream transports, reading: what the protocol gets, when, in which context, and what it may do meanwhile."""
+"""Stream transports, reading: what the protocol gets, in which context, and what it may do meanwhile."""
 
 import asyncio
 import contextvars

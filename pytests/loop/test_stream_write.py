@@ -63,7 +63,9 @@ async def test_what_waits_goes_out_in_order_and_whole(loop: Loop) -> None:
     await both.close()
 
 
-@pytest.mark.parametrize("lines", [[], [b"a"], [b"a", b"b" * 100_000, bytearray(b"c")], (b"tu", b"ple")], ids=len)
+@pytest.mark.parametrize(
+    "lines", [[], [b"a"], [b"a", b"b" * 100_000, bytearray(b"c")], (b"tu", b"ple")], ids=len
+)
 async def test_writelines_is_all_of_them_in_order(loop: Loop, lines: Any) -> None:
     both = await connect()
     both.client.transport.writelines(lines)
@@ -230,7 +232,9 @@ async def test_a_broken_pipe_is_the_reason_of_the_loss(loop: Loop) -> None:
     await both.close()
 
 
-async def test_sendfile_waits_for_what_was_written_before_and_keeps_others_out(loop: Loop, tmp_path: Any) -> None:
+async def test_sendfile_waits_for_what_was_written_before_and_keeps_others_out(
+    loop: Loop, tmp_path: Any
+) -> None:
     content = pattern(500_000)
     (tmp_path / "file").write_bytes(content)
     both = await connect()

@@ -13,7 +13,7 @@ __version__: str
 
 def interpreter_id() -> int: ...
 def socket_transport(
-    loop: Loop, sock: Any, protocol: Any, waiter: Any = None, extra: Any = None, server: Any = None
+    loop: Any, sock: Any, protocol: Any, waiter: Any = None, extra: Any = None, server: Any = None
 ) -> SocketTransport: ...
 
 class _HasFileno(Protocol):

@@ -1,4 +1,4 @@
-"""Owns the rare paths of native stream transports: what is reported and what is logged. Called by the native module."""
+"""Owns the rare paths of native stream transports: what is reported and what is logged."""
 
 from asyncio import BaseTransport
 from asyncio.log import logger

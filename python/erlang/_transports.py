@@ -21,9 +21,15 @@ _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 class Transports(SelectorEventLoop):
     """The hooks that asyncio's loops make transports with; each can be given another class on its own.
 
-    `_make_datagram_transport`, `_make_read_pipe_transport` and `_make_write_pipe_transport` are inherited: the stdlib's
-    transports ask nothing of a loop but `_add_reader`, `_remove_writer` and kin.
+    `_make_datagram_transport`, `_make_read_pipe_transport` and `_make_write_pipe_transport` are inherited:
+    the stdlib's transports ask nothing of a loop but `_add_reader`, `_remove_writer` and kin.
     """
+
+    # Of asyncio's loops, which typeshed knows in part.
+    _debug: Any
+    _ensure_fd_no_transport: Any
+    _remove_reader: Any
+    _start_serving: Any
 
     def _make_socket_transport(
         self, sock: Any, protocol: Any, waiter: Any = None, *, extra: Any = None, server: Any = None
@@ -41,9 +47,10 @@ class Transports(SelectorEventLoop):
         backlog: int = 100,
         *timeouts: float | None,
     ) -> None:
-        """Takes all that wait, up to the backlog. A plain connection needs no task: there is no handshake to wait for."""
+        """Takes all that wait, up to the backlog. Without a handshake to wait for no task is needed."""
         if sslcontext:
-            super()._accept_connection(protocol_factory, sock, sslcontext, server, backlog, *timeouts)
+            asyncios: Any = super()
+            asyncios._accept_connection(protocol_factory, sock, sslcontext, server, backlog, *timeouts)
             return
         for _ in range(backlog):
             try:
