@@ -13,7 +13,13 @@ __version__: str
 
 def interpreter_id() -> int: ...
 def socket_transport(
-    loop: Any, sock: Any, protocol: Any, waiter: Any = None, extra: Any = None, server: Any = None
+    loop: Any,
+    sock: Any,
+    protocol: Any,
+    waiter: Any = None,
+    extra: Any = None,
+    server: Any = None,
+    peername: Any = None,
 ) -> SocketTransport: ...
 
 class _HasFileno(Protocol):

@@ -4,6 +4,7 @@ Stream transports are native; the stdlib's own serve the rest.
 """
 
 import errno
+import socket
 import sys
 from asyncio import SelectorEventLoop, constants, trsock
 from asyncio.log import logger
@@ -52,9 +53,12 @@ class Transports(SelectorEventLoop):
             asyncios: Any = super()
             asyncios._accept_connection(protocol_factory, sock, sslcontext, server, backlog, *timeouts)
             return
+        kind = sock.family, sock.type, sock.proto
         for _ in range(backlog):
             try:
-                connection, address = sock.accept()
+                # What socket.accept() does, without asking for the kind each time.
+                fd, address = sock._accept()
+                connection = socket.socket(*kind, fileno=fd)
                 if self._debug:
                     logger.debug("%r got a new connection from %r: %r", server, address, connection)
                 connection.setblocking(False)
@@ -83,15 +87,16 @@ class Transports(SelectorEventLoop):
                     *timeouts,
                 )
                 return
-            self.call_soon(self._open_accepted, protocol_factory, connection, {"peername": address}, server)
+            self.call_soon(self._open_accepted, protocol_factory, connection, address, server)
 
     def _open_accepted(
-        self, protocol_factory: Callable[[], Any], connection: Any, extra: dict[str, Any], server: Any
+        self, protocol_factory: Callable[[], Any], connection: Any, address: Any, server: Any
     ) -> None:
         protocol = None
         try:
             protocol = protocol_factory()
-            self._make_socket_transport(connection, protocol, extra=extra, server=server)
+            # The fd is new, so no other transport has it.
+            _native.socket_transport(self, connection, protocol, None, None, server, address)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:

@@ -103,7 +103,7 @@ impl Module for Native {
         Function::<Self>::fast(
             c"socket_transport",
             stream::open,
-            c"socket_transport(loop, sock, protocol, waiter=None, extra=None, server=None)\n--\n\nA transport over a connected stream socket, which it owns from now on.",
+            c"socket_transport(loop, sock, protocol, waiter=None, extra=None, server=None, peername=None)\n--\n\nA transport over a connected stream socket, which it owns from now on.",
         ),
         Function::END,
     ];

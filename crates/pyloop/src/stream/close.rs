@@ -94,6 +94,8 @@ impl SocketTransport {
         }
         self.listen(py, this, Interest::NONE)?;
         drop(self.queue.with(py, |queue| queue.take())?);
+        // While there is still something to be found out.
+        let known = self.extra(py).map(drop);
         let sock = self.sock.take(py);
         let closed = match &sock {
             Some(sock) => self.close_socket(py, sock.borrow()),
@@ -101,7 +103,7 @@ impl SocketTransport {
         };
         drop((self.protocol.take(py), self.reading_in.take(py), self.writing_in.take(py)));
         let detached = self.leave_server(py, this);
-        closed.and(detached)
+        known.and(closed).and(detached)
     }
 
     fn close_socket(&self, py: Attached<'_>, sock: Borrowed<'_>) -> PyResult<()> {

@@ -34,7 +34,7 @@ impl SocketTransport {
             return Err(pyrt::Fault::system("a required argument was lost").raise(py));
         };
         let default = || default.map_or_else(|| Owned::none(py), |default| default.clone_ref(py));
-        let Some(extra) = this.extra.get(py) else { return Ok(default()) };
+        let Some(extra) = this.extra(py)? else { return Ok(default()) };
         Ok(extra.dict_get(py, &name)?.unwrap_or_else(default))
     }
 

@@ -279,7 +279,7 @@ impl Class for SocketTransport {
             .write(|py, this, value| info::set_flag(py, &this.paused, value)),
         Property::<Self>::read(c"_eof", |_, this| Ok(this.eof.load(Relaxed)), c"")
             .write(|py, this, value| info::set_flag(py, &this.eof, value)),
-        Property::<Self>::read(c"_extra", |py, this| Ok(this.extra.get(py)), c""),
+        Property::<Self>::read(c"_extra", |py, this| this.extra(py), c""),
         Property::<Self>::read(c"_server", |py, this| Ok(this.server.get(py)), c""),
         Property::<Self>::read(c"_empty_waiter", |py, this| Ok(this.empty_waiter.get(py)), c"")
             .write(Self::set_empty_waiter),

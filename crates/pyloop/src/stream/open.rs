@@ -7,15 +7,21 @@ use pyrt::{
     Args, Attached, Borrowed, Context, DictSlot, Fault, Guarded, ObjCell, Owned, PyResult, Typed, WeakSlot,
 };
 
-use super::{SocketTransport, This, flow};
+use super::socket::Socket;
+use super::{Parts, SocketTransport, This, flow};
 use crate::arguments::Request;
 use crate::event_loop::Loop;
 use crate::module::Native;
 
-/// `socket_transport(loop, sock, protocol, waiter=None, extra=None, server=None)`.
+const IPPROTO_TCP: i64 = 6;
+
+/// `socket_transport(loop, sock, protocol, waiter=None, extra=None, server=None, peername=None)`.
+///
+/// With a peername there is no `extra`: what is to be known of the socket is found out when somebody asks for it.
 pub(crate) fn open(py: Attached<'_>, native: &Native, args: Args<'_>) -> PyResult<Typed<SocketTransport>> {
     let parts = &native.stream;
-    let [Some(owner), Some(sock), Some(protocol), waiter, extra, server] = parts.open.parse(py, &args)?
+    let [Some(owner), Some(sock), Some(protocol), waiter, extra, server, peername] =
+        parts.open.parse(py, &args)?
     else {
         return Err(Fault::system("a required argument was lost").raise(py));
     };
@@ -23,7 +29,10 @@ pub(crate) fn open(py: Attached<'_>, native: &Native, args: Args<'_>) -> PyResul
         |value: Option<Borrowed<'_>>| value.filter(|value| !value.is_none()).map(|value| value.clone_ref(py));
     let owner = native.event_loop.expect(py, owner)?.clone_ref(py);
     let (waiter, server) = (given(waiter), given(server));
-    let extra = describe(py, native, sock, given(extra))?;
+    let extra = match given(peername) {
+        Some(peername) => peername,
+        None => describe(py, parts, sock, given(extra), None)?,
+    };
     let fd = sock.call_method0(py, &parts.names.fileno)?.to_i32(py)?;
     let context = Context::copy_current(py)?.into_object();
     let transport = SocketTransport {
@@ -59,17 +68,25 @@ pub(crate) fn open(py: Attached<'_>, native: &Native, args: Args<'_>) -> PyResul
 }
 
 /// `_extra`: what `get_extra_info` tells.
-fn describe(py: Attached<'_>, native: &Native, sock: Borrowed<'_>, extra: Option<Owned>) -> PyResult<Owned> {
-    let (parts, names) = (&native.stream, &native.stream.names);
+fn describe(
+    py: Attached<'_>,
+    parts: &Parts,
+    sock: Borrowed<'_>,
+    extra: Option<Owned>,
+    peername: Option<Owned>,
+) -> PyResult<Owned> {
+    let names = &parts.names;
     let extra = match extra {
         Some(extra) => extra,
         None => Owned::dict(py)?,
     };
     let seen = parts.transport_socket.get(py)?.call1(py, &sock)?;
-    extra.set_item(py, &names.socket, &seen)?;
-    extra.set_item(py, &names.sockname, &address(py, sock, &names.getsockname)?)?;
-    if !extra.is_dict() || extra.dict_get(py, &names.peername)?.is_none() {
-        extra.set_item(py, &names.peername, &address(py, sock, &names.getpeername)?)?;
+    extra.dict_set(py, &names.socket, &seen)?;
+    extra.dict_set(py, &names.sockname, &address(py, sock, &names.getsockname)?)?;
+    if let Some(peername) = peername {
+        extra.dict_set(py, &names.peername, &peername)?;
+    } else if extra.dict_get(py, &names.peername)?.is_none() {
+        extra.dict_set(py, &names.peername, &address(py, sock, &names.getpeername)?)?;
     }
     Ok(extra)
 }
@@ -107,7 +124,7 @@ impl SocketTransport {
         let owner = self.owner.instance();
         let transports = owner.object().getattr(py, &names.transports)?;
         transports.set_item(py, &Owned::int(py, i64::from(self.fd))?, &this.object())?;
-        parts.set_nodelay.get(py)?.call1(py, &sock)?;
+        self.send_small_at_once(py, sock)?;
 
         owner.check_open(py)?;
         let soon = |callback: Owned, args: &[Borrowed<'_>]| {
@@ -120,6 +137,27 @@ impl SocketTransport {
             soon(parts.set_result.get(py)?, &[waiter.borrow(), Borrowed::none(py)])?;
         }
         Ok(())
+    }
+
+    /// The dict of `get_extra_info`, made now if it was not asked for before.
+    pub(super) fn extra(&self, py: Attached<'_>) -> PyResult<Option<Owned>> {
+        let Some(kept) = self.extra.get(py) else { return Ok(None) };
+        if kept.is_dict() {
+            return Ok(Some(kept));
+        }
+        // The name of the peer, kept until somebody asks. `end` does, so the socket is still open here.
+        let Some(sock) = self.sock.get(py) else { return Ok(None) };
+        let extra = describe(py, self.parts(), sock.borrow(), None, Some(kept))?;
+        self.extra.set(py, extra.clone_ref(py));
+        Ok(Some(extra))
+    }
+
+    fn send_small_at_once(&self, py: Attached<'_>, sock: Borrowed<'_>) -> PyResult<()> {
+        let proto = sock.getattr(py, &self.parts().names.proto)?.to_i64(py)?;
+        match self.socket(py).filter(|_| proto == IPPROTO_TCP).map(Socket::no_delay) {
+            Some(Err(error)) => Err(Fault::Os(error.raw_os_error()).raise(py)),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn start_reading(py: Attached<'_>, this: This<'_>) -> PyResult<()> {

@@ -32,6 +32,7 @@ interned! {
         listen = "_start_reading",
         pause_writing,
         peername,
+        proto,
         resume_writing,
         set_exception,
         set_result,
@@ -44,9 +45,11 @@ interned! {
 /// The rare paths, in Python.
 const RARE: &CStr = c"erlang._stream";
 
-const OPEN: Signature<6> =
-    Signature::function("socket_transport", ["loop", "sock", "protocol", "waiter", "extra", "server"])
-        .required(3);
+const OPEN: Signature<7> = Signature::function(
+    "socket_transport",
+    ["loop", "sock", "protocol", "waiter", "extra", "server", "peername"],
+)
+.required(3);
 const INFO: Signature<2> = Signature::method("BaseTransport.get_extra_info", ["name", "default"]).required(1);
 const FATAL: Signature<2> =
     Signature::method("_SelectorTransport._fatal_error", ["exc", "message"]).required(1);
@@ -55,7 +58,7 @@ const FATAL: Signature<2> =
 pub(crate) struct Parts {
     pub(crate) transport: Type<SocketTransport>,
     pub(crate) names: Names,
-    pub(crate) open: Params<6>,
+    pub(crate) open: Params<7>,
     pub(crate) info: Params<2>,
     pub(crate) fatal: Params<2>,
     pub(crate) buffered_protocol: Fixed,
@@ -63,7 +66,6 @@ pub(crate) struct Parts {
     pub(crate) report: Imported,
     pub(crate) debug: Imported,
     pub(crate) lost_write: Imported,
-    pub(crate) set_nodelay: Imported,
     pub(crate) set_result: Imported,
     pub(crate) transport_socket: Imported,
     /// 3.12 and later: `writelines` is one vectored write.
@@ -83,7 +85,6 @@ confined!(Parts {
     report,
     debug,
     lost_write,
-    set_nodelay,
     set_result,
     transport_socket,
     vectored_lines,
@@ -111,7 +112,6 @@ impl Parts {
             report: Imported::new(RARE, c"report"),
             debug: Imported::new(RARE, c"debug"),
             lost_write: Imported::new(RARE, c"lost_write"),
-            set_nodelay: Imported::new(c"asyncio.base_events", c"_set_nodelay"),
             set_result: Imported::new(c"asyncio.futures", c"_set_result_unless_cancelled"),
             transport_socket: Imported::new(c"asyncio.trsock", c"TransportSocket"),
             vectored_lines: version >= 0x030c_0000,
@@ -119,13 +119,12 @@ impl Parts {
         })
     }
 
-    fn imported(&self) -> [&Imported; 7] {
+    fn imported(&self) -> [&Imported; 6] {
         [
             &self.report_fatal,
             &self.report,
             &self.debug,
             &self.lost_write,
-            &self.set_nodelay,
             &self.set_result,
             &self.transport_socket,
         ]

@@ -56,6 +56,11 @@ impl Socket {
         rustix::net::sendmsg(self.fd(), data, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
     }
 
+    /// Small writes do not wait for the peer's acknowledgement (tcp(7), TCP_NODELAY).
+    pub(crate) fn no_delay(self) -> Result<(), Errno> {
+        rustix::net::sockopt::set_tcp_nodelay(self.fd(), true)
+    }
+
     /// Tells the peer that nothing more comes; it may go on sending.
     pub(crate) fn end(self) -> Result<(), Errno> {
         rustix::net::shutdown(self.fd(), Shutdown::Write)
