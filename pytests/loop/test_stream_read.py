@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import logging
 import socket
 from typing import Any
 
@@ -198,4 +199,18 @@ async def test_every_byte_arrives_whatever_the_sizes(loop: Loop, size: int) -> N
     for _ in range(3):
         both.client.transport.write(message)
     assert await both.peer.received(3 * size) == message * 3
+    await both.close()
+
+
+async def test_debug_mode_names_a_slow_protocol(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    both = await connect()
+    loop.slow_callback_duration = 0
+    with caplog.at_level(logging.WARNING, "asyncio"):
+        both.client.transport.write(b"data")
+        await both.peer.received(4)
+        await turns(1)
+    loop.slow_callback_duration = 10
+    said = [record.getMessage() for record in caplog.records if "Transport" in record.getMessage()]
+    assert bool(said) == loop.get_debug()
+    assert all(text.startswith("Executing <") and " took 0.0" in text for text in said)
     await both.close()

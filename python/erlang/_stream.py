@@ -34,3 +34,9 @@ def debug(text: str, transport: BaseTransport) -> None:
 def lost_write() -> None:
     """One write too many to a connection that is gone."""
     logger.warning("socket.send() raised exception.")
+
+
+def slow(loop: Any, transport: BaseTransport, took: float) -> None:
+    """Debug mode names those who keep the loop busy for too long."""
+    if took >= loop.slow_callback_duration:
+        logger.warning("Executing %r took %.3f seconds", transport, took)

@@ -20,13 +20,15 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
+use evloop::os::now;
 use evloop::{Interest, SourceToken};
 use pyrt::{
-    Attached, Borrowed, Class, DictSlot, Guarded, Instance, Method, ObjCell, Offset, Property, PyResult,
-    Traverse, TypeSlot, Typed, Visit, Visited, WeakSlot, confined, offset,
+    Attached, Borrowed, Class, DictSlot, Guarded, Instance, Method, ObjCell, Offset, Owned, Property,
+    PyResult, Traverse, TypeSlot, Typed, Visit, Visited, WeakSlot, confined, offset,
 };
 
 use crate::event_loop::Loop;
+use crate::schedule::seconds;
 
 mod close;
 mod flow;
@@ -359,6 +361,11 @@ impl SocketTransport {
 fn ready(py: Attached<'_>, target: Borrowed<'_>, what: Interest) -> PyResult<()> {
     // SAFETY: `listen` registers this function with an instance of this class, and nobody else does.
     let this = unsafe { This::assume(target) };
+    if this.owner.is_debug() { ready_in_debug(py, this, what) } else { act(py, this, what) }
+}
+
+#[inline]
+fn act(py: Attached<'_>, this: This<'_>, what: Interest) -> PyResult<()> {
     if what.contains(Interest::READ) && this.interest(py)?.contains(Interest::READ) {
         this.read_ready(py, this)?;
     }
@@ -366,4 +373,14 @@ fn ready(py: Attached<'_>, target: Borrowed<'_>, what: Interest) -> PyResult<()>
         this.write_ready(py, this)?;
     }
     Ok(())
+}
+
+/// With a look at the clock, as asyncio's debug mode has for its handles.
+#[cold]
+fn ready_in_debug(py: Attached<'_>, this: This<'_>, what: Interest) -> PyResult<()> {
+    let started = now();
+    act(py, this, what)?;
+    let took = Owned::float(py, seconds(now().saturating_sub(started)))?;
+    let report = this.parts().slow.get(py)?;
+    report.call(py, [this.owner.object().borrow(), this.object(), took.borrow()]).map(drop)
 }

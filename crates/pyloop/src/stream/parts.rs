@@ -67,6 +67,7 @@ pub(crate) struct Parts {
     pub(crate) debug: Imported,
     pub(crate) lost_write: Imported,
     pub(crate) set_result: Imported,
+    pub(crate) slow: Imported,
     pub(crate) transport_socket: Imported,
     /// 3.12 and later: `writelines` is one vectored write.
     pub(crate) vectored_lines: bool,
@@ -86,6 +87,7 @@ confined!(Parts {
     debug,
     lost_write,
     set_result,
+    slow,
     transport_socket,
     vectored_lines,
     named_to_server
@@ -113,19 +115,21 @@ impl Parts {
             debug: Imported::new(RARE, c"debug"),
             lost_write: Imported::new(RARE, c"lost_write"),
             set_result: Imported::new(c"asyncio.futures", c"_set_result_unless_cancelled"),
+            slow: Imported::new(RARE, c"slow"),
             transport_socket: Imported::new(c"asyncio.trsock", c"TransportSocket"),
             vectored_lines: version >= 0x030c_0000,
             named_to_server: version >= 0x030d_0000,
         })
     }
 
-    fn imported(&self) -> [&Imported; 6] {
+    fn imported(&self) -> [&Imported; 7] {
         [
             &self.report_fatal,
             &self.report,
             &self.debug,
             &self.lost_write,
             &self.set_result,
+            &self.slow,
             &self.transport_socket,
         ]
     }
