@@ -17,6 +17,10 @@ pub(super) const LARGEST: usize = 256 * 1024;
 /// From here on a copy costs more than room that is not used up.
 const LARGE: usize = 32 * 1024;
 
+/// What a `bytes` and its block take beside the content. With it, room for 128 KiB stays below the size from which on
+/// malloc(3) asks the kernel each time (mallopt(3), M_MMAP_THRESHOLD).
+const HEADER: usize = 64;
+
 /// The buffer that the transports of a loop share.
 #[derive(Default)]
 pub(crate) struct Scratch {
@@ -84,15 +88,21 @@ impl SocketTransport {
         })?
     }
 
-    /// Straight into its place. The room follows the traffic: twice as much if it was used up, half if it was not half used.
+    /// Straight into its place. The room follows the traffic: twice as much if it was used up, half if not a quarter was used.
+    /// A message often comes as a large part and the rest; the rest must not make the room too small for the next one.
     fn read_large(&self, py: Attached<'_>, socket: Socket) -> PyResult<Result<Option<Owned>, Errno>> {
-        let size = self.expected.load(Relaxed).next_power_of_two().min(LARGEST);
+        let expected = self.expected.load(Relaxed).next_power_of_two().min(LARGEST);
+        let size = expected - HEADER;
         let mut room = Room::new(py, size)?;
         Ok(match socket.receive_raw(room.space()) {
             Ok(0) => Ok(None),
             Ok(read) => {
-                let expected = if read == size { size * 2 } else { read.max(size / 2) };
-                self.expected.store(expected, Relaxed);
+                let next = match read {
+                    read if read == size => expected * 2,
+                    read if read < expected / 4 => expected / 2,
+                    _ => expected,
+                };
+                self.expected.store(next, Relaxed);
                 // SAFETY: that many bytes were just read into it.
                 Ok(Some(unsafe { room.finish(py, read)? }))
             }
