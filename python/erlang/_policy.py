@@ -1,4 +1,4 @@
-"""Owns the event loop policy, for programs from before `asyncio.Runner`. Deprecated in Python itself since 3.12.
+"""Owns the event loop policy, for programs from before `asyncio.Runner`. Deprecated by Python since 3.12.
 
 Imported when first asked for, as newer Pythons warn about policies, and one day have none.
 """
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ._loop import ErlangEventLoop
 
-_GONE = "this Python has no event loop policies any more: use erlang.run() or asyncio.Runner(loop_factory=...)"
+_GONE = (
+    "this Python has no event loop policies any more: use erlang.run() or asyncio.Runner(loop_factory=...)"
+)
 
 if TYPE_CHECKING:
     _Base = asyncio.DefaultEventLoopPolicy

@@ -6,12 +6,13 @@ Stream transports are native; the stdlib's own serve the rest.
 import errno
 import socket
 import sys
-from asyncio import SelectorEventLoop, constants, trsock
+from asyncio import constants, trsock
 from asyncio.log import logger
 from collections.abc import Callable
 from typing import Any
 
 from . import _native
+from ._stdlib import StdlibLoop
 
 # Since 3.12 asyncio refuses a second transport for the same fd here.
 _CHECKS_FD = sys.version_info >= (3, 12)
@@ -19,7 +20,7 @@ _CHECKS_FD = sys.version_info >= (3, 12)
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-class Transports(SelectorEventLoop):
+class Transports(StdlibLoop):
     """The hooks that asyncio's loops make transports with; each can be given another class on its own.
 
     `_make_datagram_transport`, `_make_read_pipe_transport` and `_make_write_pipe_transport` are inherited:
@@ -29,7 +30,6 @@ class Transports(SelectorEventLoop):
     # Of asyncio's loops, which typeshed knows in part.
     _debug: Any
     _ensure_fd_no_transport: Any
-    _remove_reader: Any
     _start_serving: Any
 
     def _make_socket_transport(

@@ -18,6 +18,9 @@ interned! {
     pub(crate) struct Names {
         context,
         fileno,
+        data,
+        transports = "_transports",
+        ensure_no_transport = "_ensure_fd_no_transport",
         check_callback = "_check_callback",
         check_thread = "_check_thread",
         cancelled = "_cancelled",

@@ -47,6 +47,61 @@ impl Loop {
         this.payload().unlisten_object(py, fd, Interest::WRITE)
     }
 
+    /// `add_reader` as users call it: not for the fd of a transport.
+    pub(crate) fn add_user_reader(
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        args: Args<'_>,
+    ) -> PyResult<()> {
+        this.ensure_no_transport(py, this, args.positional().first())?;
+        Self::add_reader(py, this, args).map(drop)
+    }
+
+    pub(crate) fn add_user_writer(
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        args: Args<'_>,
+    ) -> PyResult<()> {
+        this.ensure_no_transport(py, this, args.positional().first())?;
+        Self::add_writer(py, this, args).map(drop)
+    }
+
+    pub(crate) fn remove_user_reader(
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        fd: Borrowed<'_>,
+    ) -> PyResult<bool> {
+        this.ensure_no_transport(py, this, Some(&fd))?;
+        Self::remove_reader(py, this, fd)
+    }
+
+    pub(crate) fn remove_user_writer(
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        fd: Borrowed<'_>,
+    ) -> PyResult<bool> {
+        this.ensure_no_transport(py, this, Some(&fd))?;
+        Self::remove_writer(py, this, fd)
+    }
+
+    /// A `RuntimeError` if a transport has the fd. asyncio keeps its transports in a weak dictionary; with none in it, which
+    /// is what programs with readers of their own mostly have, there is nothing to ask.
+    fn ensure_no_transport(
+        &self,
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        fd: Option<&Borrowed<'_>>,
+    ) -> PyResult<()> {
+        let names = &self.native().names;
+        let data = this.object().getattr(py, &names.transports)?.getattr(py, &names.data)?;
+        match fd {
+            Some(fd) if !fd.is_int() || data.len(py)? > 0 => {
+                this.object().call_method1(py, &names.ensure_no_transport, fd).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What is listened for on an fd and by whom: `(reading, writing, reader, writer)`, or `None`.
     pub(crate) fn registration(
         py: Attached<'_>,

@@ -1,0 +1,71 @@
+"""Owns signals: handlers of the loop, Ctrl-C, and the wake-up of a loop that waits."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from asyncio import AbstractEventLoop
+
+import erlang
+import pytest
+
+
+def test_a_signal_handler_is_called_and_removed(loop: AbstractEventLoop) -> None:
+    got: list[int] = []
+
+    def handler(number: int) -> None:
+        got.append(number)
+        loop.stop()
+
+    loop.add_signal_handler(signal.SIGUSR1, handler, 7)
+    loop.call_later(0.01, os.kill, os.getpid(), signal.SIGUSR1)
+    loop.run_forever()
+    assert got == [7]
+    assert loop.remove_signal_handler(signal.SIGUSR1)
+    assert not loop.remove_signal_handler(signal.SIGUSR1)
+    assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_ctrl_c_ends_a_loop_that_waits(loop: AbstractEventLoop) -> None:
+    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    loop.call_later(10, loop.stop)
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_forever()
+    timer.join()
+    assert time.monotonic() - start < 5
+    assert not loop.is_running()
+
+
+def test_ctrl_c_cancels_the_program_of_run() -> None:
+    cleaned = False
+
+    async def main() -> None:
+        nonlocal cleaned
+        asyncio.get_running_loop().call_later(0.01, os.kill, os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.sleep(10)
+        finally:
+            cleaned = True
+
+    with pytest.raises(KeyboardInterrupt):
+        erlang.run(main())
+    assert cleaned
+
+
+def test_a_handler_written_in_python_runs_while_the_loop_waits(loop: AbstractEventLoop) -> None:
+    got: list[float] = []
+    before = signal.signal(signal.SIGUSR2, lambda *_: got.append(loop.time()))
+    try:
+        timer = threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGUSR2))
+        start = loop.time()
+        loop.call_later(0.5, loop.stop)
+        timer.start()
+        loop.run_forever()
+        timer.join()
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    assert len(got) == 1 and got[0] - start < 0.4
