@@ -3,6 +3,7 @@
 from asyncio import BufferedProtocol, Transport
 from asyncio import Handle as _Handle
 from asyncio import TimerHandle as _TimerHandle
+from asyncio.transports import _FlowControlMixin
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any, Protocol, TypeVarTuple, Unpack, final
@@ -12,6 +13,15 @@ _Ts = TypeVarTuple("_Ts")
 __version__: str
 
 def interpreter_id() -> int: ...
+def socket_transport(
+    loop: Any,
+    sock: Any,
+    protocol: Any,
+    waiter: Any = None,
+    extra: Any = None,
+    server: Any = None,
+    peername: Any = None,
+) -> SocketTransport: ...
 
 class _HasFileno(Protocol):
     def fileno(self) -> int: ...
@@ -23,6 +33,13 @@ class Handle(_Handle):
 @final
 class TimerHandle(_TimerHandle):
     """What `call_later` returns."""
+
+@final
+class SocketTransport(_FlowControlMixin):
+    """A transport over a stream socket."""
+
+    _sock: Any
+    _sock_fd: int
 
 class Loop:
     """The native part of an event loop."""

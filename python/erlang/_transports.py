@@ -1,12 +1,110 @@
-"""Owns which class serves which kind of transport: the stdlib's own, on our readers and writers."""
+"""Owns which class serves which kind of transport, and how connections are accepted.
 
+Stream transports are native; the stdlib's own serve the rest.
+"""
+
+import errno
+import socket
+import sys
+from asyncio import constants, trsock
+from asyncio.log import logger
+from collections.abc import Callable
+from typing import Any
+
+from . import _native
 from ._stdlib import StdlibLoop
+
+# Since 3.12 asyncio refuses a second transport for the same fd here.
+_CHECKS_FD = sys.version_info >= (3, 12)
+# There is nothing to be done about these but to try again later.
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Transports(StdlibLoop):
     """The hooks that asyncio's loops make transports with; each can be given another class on its own.
 
-    `_make_socket_transport`, `_make_ssl_transport`, `_make_datagram_transport`, `_make_read_pipe_transport`
-    and `_make_write_pipe_transport` are inherited: the stdlib's transports ask nothing of a loop but
-    `_add_reader`, `_remove_writer` and kin.
+    `_make_datagram_transport`, `_make_read_pipe_transport` and `_make_write_pipe_transport` are inherited:
+    the stdlib's transports ask nothing of a loop but `_add_reader`, `_remove_writer` and kin.
     """
+
+    # Of asyncio's loops, which typeshed knows in part.
+    _debug: Any
+    _ensure_fd_no_transport: Any
+    _start_serving: Any
+
+    def _make_socket_transport(
+        self, sock: Any, protocol: Any, waiter: Any = None, *, extra: Any = None, server: Any = None
+    ) -> Any:
+        if _CHECKS_FD:
+            self._ensure_fd_no_transport(sock)
+        return _native.socket_transport(self, sock, protocol, waiter, extra, server)
+
+    def _accept_connection(
+        self,
+        protocol_factory: Callable[[], Any],
+        sock: Any,
+        sslcontext: Any = None,
+        server: Any = None,
+        backlog: int = 100,
+        *timeouts: float | None,
+    ) -> None:
+        """Takes all that wait, up to the backlog. Without a handshake to wait for no task is needed."""
+        if sslcontext:
+            asyncios: Any = super()
+            asyncios._accept_connection(protocol_factory, sock, sslcontext, server, backlog, *timeouts)
+            return
+        kind = sock.family, sock.type, sock.proto
+        for _ in range(backlog):
+            try:
+                # What socket.accept() does, without asking for the kind each time.
+                fd, address = sock._accept()
+                connection = socket.socket(*kind, fileno=fd)
+                if self._debug:
+                    logger.debug("%r got a new connection from %r: %r", server, address, connection)
+                connection.setblocking(False)
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _EXHAUSTED:
+                    raise
+                # The kernel goes on reporting what cannot be accepted: look away for a while.
+                self.call_exception_handler(
+                    {
+                        "message": "socket.accept() out of system resource",
+                        "exception": error,
+                        "socket": trsock.TransportSocket(sock),
+                    }
+                )
+                self._remove_reader(sock.fileno())
+                self.call_later(
+                    constants.ACCEPT_RETRY_DELAY,
+                    self._start_serving,
+                    protocol_factory,
+                    sock,
+                    sslcontext,
+                    server,
+                    backlog,
+                    *timeouts,
+                )
+                return
+            self.call_soon(self._open_accepted, protocol_factory, connection, address, server)
+
+    def _open_accepted(
+        self, protocol_factory: Callable[[], Any], connection: Any, address: Any, server: Any
+    ) -> None:
+        protocol = None
+        try:
+            protocol = protocol_factory()
+            # The fd is new, so no other transport has it.
+            _native.socket_transport(self, connection, protocol, None, None, server, address)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            if self._debug:
+                context = {
+                    "message": "Error on transport creation for incoming connection",
+                    "exception": error,
+                }
+                if protocol is not None:
+                    context["protocol"] = protocol
+                self.call_exception_handler(context)

@@ -13,6 +13,7 @@ use crate::fault;
 use crate::module::{MODULE, Native};
 use crate::schedule::seconds;
 use crate::state::{PyCore, State};
+use crate::stream::Scratch;
 
 /// The native part of an event loop.
 pub struct Loop {
@@ -27,9 +28,11 @@ pub struct Loop {
     debug: ObjCell,
     /// The ident of the thread that runs the loop, as asyncio sets it.
     thread: ObjCell,
+    /// Where transports read to: one buffer for all of them, made by the first.
+    pub(crate) scratch: Guarded<Scratch>,
 }
 
-confined!(Loop { state, native, tls, stopping, closed, is_debug, debug, thread });
+confined!(Loop { state, native, tls, stopping, closed, is_debug, debug, thread, scratch });
 
 impl Traverse for Loop {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
@@ -111,6 +114,7 @@ impl Loop {
             is_debug: AtomicBool::new(false),
             debug: ObjCell::empty(),
             thread: ObjCell::empty(),
+            scratch: Guarded::default(),
         })
     }
 
@@ -201,6 +205,7 @@ impl Loop {
     /// The last step of `close()`: epoll and its fds go, and with them every callback that was to come.
     fn release(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<()> {
         this.closed.store(true, Relaxed);
+        drop(this.scratch.with(py, std::mem::take)?);
         let mut state = this.state.with(py, std::mem::take)?;
         // Outside of the guard: callbacks have destructors.
         state.forget(py)

@@ -4,6 +4,7 @@
 //!   Loop (class)        what Python calls: scheduling, readers and writers, run
 //!     Guarded<State>    the core (epoll, timers, inbox), the ready queue, which fd is whose    [state]
 //!       Entry           what is ready: a Handle, a TimerHandle, a foreign handle, a native source  [entry]
+//!   SocketTransport     a TCP or Unix connection: reads, writes, flow control, its end         [stream]
 //!   Handle, TimerHandle callback and up to three arguments without a tuple, in a context       [bound, handle, timer]
 //! ```
 //!
@@ -23,6 +24,7 @@ mod readers;
 mod schedule;
 mod sources;
 mod state;
+mod stream;
 mod timer;
 mod tls;
 mod turn;

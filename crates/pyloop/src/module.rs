@@ -11,6 +11,7 @@ use crate::arguments::Signatures;
 use crate::bound::ends_the_loop;
 use crate::event_loop::Loop;
 use crate::handle::Handle;
+use crate::stream;
 use crate::timer::TimerHandle;
 use crate::tls;
 
@@ -53,6 +54,7 @@ pub struct Native {
     pub(crate) run_in_debug: Imported,
     pub(crate) stack: Imported,
     pub(crate) add: Imported,
+    pub(crate) stream: stream::Parts,
 }
 
 confined!(Native {
@@ -68,7 +70,8 @@ confined!(Native {
     report_native,
     run_in_debug,
     stack,
-    add
+    add,
+    stream
 });
 
 impl Traverse for Native {
@@ -79,6 +82,7 @@ impl Traverse for Native {
         self.tls.traverse(visit)?;
         self.asyncio_handle.traverse(visit)?;
         self.asyncio_timer_handle.traverse(visit)?;
+        self.stream.traverse(visit)?;
         [&self.report, &self.report_native, &self.run_in_debug, &self.stack, &self.add]
             .into_iter()
             .try_for_each(|imported| imported.traverse(visit))
@@ -89,6 +93,7 @@ impl Traverse for Native {
         for imported in [&self.report, &self.report_native, &self.run_in_debug, &self.stack, &self.add] {
             imported.clear(py);
         }
+        self.stream.clear(py);
     }
 }
 
@@ -102,6 +107,11 @@ impl Module for Native {
             c"interpreter_id",
             |py, _state, _args| Ok(py.interpreter_id()),
             c"interpreter_id()\n--\n\nWhich interpreter this is; 0 is the main one.",
+        ),
+        Function::<Self>::fast(
+            c"socket_transport",
+            stream::open,
+            c"socket_transport(loop, sock, protocol, waiter=None, extra=None, server=None, peername=None)\n--\n\nA transport over a connected stream socket, which it owns from now on.",
         ),
         Function::END,
     ];
@@ -122,6 +132,7 @@ impl Module for Native {
             run_in_debug: Imported::new(RARE, c"run_in_debug"),
             stack: Imported::new(RARE, c"stack"),
             add: Imported::new(c"operator", c"add"),
+            stream: stream::Parts::new(py, module)?,
         })
     }
 }

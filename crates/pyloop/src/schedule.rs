@@ -57,8 +57,13 @@ impl Loop {
         Self::schedule(py, this, request)
     }
 
+    /// What `call_soon` does when its arguments are known.
     #[inline(always)]
-    fn schedule(py: Attached<'_>, this: Instance<'_, Self>, request: Request<'_>) -> PyResult<Typed<Handle>> {
+    pub(crate) fn schedule(
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        request: Request<'_>,
+    ) -> PyResult<Typed<Handle>> {
         let handle = this.native().handle.create(py, Handle::new(Bound::new(py, this, request)?))?;
         this.queue(py, Entry::Soon(handle.clone_ref(py)))?;
         Ok(handle)

@@ -29,6 +29,27 @@ impl Obj {
         unsafe { ffi::PyBytes_Check(self.as_ptr()) != 0 }
     }
 
+    /// Whether it is a `bytes` and nothing more, so that dropping it runs no Python code.
+    #[inline]
+    pub fn is_exact_bytes(&self) -> bool {
+        // SAFETY: alive; looks at its type only.
+        unsafe { ffi::PyBytes_CheckExact(self.as_ptr()) != 0 }
+    }
+
+    /// Whether it is a `bytearray`.
+    #[inline]
+    pub fn is_bytearray(&self) -> bool {
+        // SAFETY: alive; looks at its type only.
+        unsafe { ffi::PyByteArray_Check(self.as_ptr()) != 0 }
+    }
+
+    /// Whether it is a `memoryview`.
+    #[inline]
+    pub fn is_memoryview(&self) -> bool {
+        // SAFETY: alive; looks at its type only.
+        unsafe { ffi::PyMemoryView_Check(self.as_ptr()) != 0 }
+    }
+
     /// The content of a `bytes`, which lives as long as the object. For anything else use [`Buffer`](crate::Buffer).
     #[inline]
     pub fn to_bytes(&self, py: Attached<'_>) -> PyResult<&[u8]> {

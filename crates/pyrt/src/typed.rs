@@ -35,6 +35,16 @@ impl<'a, T: Class> Instance<'a, T> {
         Self(unsafe { NonNull::new_unchecked(object) }, PhantomData)
     }
 
+    /// Takes it for granted that an object is an instance of `T`'s type, for a hot path that has put it there itself.
+    ///
+    /// # Safety
+    /// It is one: it came from a `Typed<T>` or an `Instance<T>`.
+    #[inline]
+    pub unsafe fn assume(object: Borrowed<'a>) -> Self {
+        // SAFETY: by contract.
+        unsafe { Self::from_raw(object.as_ptr()) }
+    }
+
     /// The payload.
     #[inline]
     pub fn payload(self) -> &'a T {

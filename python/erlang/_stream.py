@@ -1,0 +1,42 @@
+"""Owns the rare paths of native stream transports: what is reported and what is logged."""
+
+from asyncio import BaseTransport
+from asyncio.log import logger
+from typing import Any
+
+
+def report_fatal(transport: Any, exception: BaseException, message: str) -> None:
+    """An error that ends the connection. The network's own are of interest in debug mode only."""
+    if isinstance(exception, OSError):
+        if transport._loop.get_debug():
+            logger.debug("%r: %s", transport, message, exc_info=exception)
+    else:
+        report(transport, exception, message)
+
+
+def report(transport: Any, exception: BaseException, message: str) -> None:
+    """Tells the loop's exception handler."""
+    transport._loop.call_exception_handler(
+        {
+            "message": message,
+            "exception": exception,
+            "transport": transport,
+            "protocol": transport._protocol,
+        }
+    )
+
+
+def debug(text: str, transport: BaseTransport) -> None:
+    """A line in asyncio's log."""
+    logger.debug(text, transport)
+
+
+def lost_write() -> None:
+    """One write too many to a connection that is gone."""
+    logger.warning("socket.send() raised exception.")
+
+
+def slow(loop: Any, transport: BaseTransport, took: float) -> None:
+    """Debug mode names those who keep the loop busy for too long."""
+    if took >= loop.slow_callback_duration:
+        logger.warning("Executing %r took %.3f seconds", transport, took)
