@@ -1,0 +1,47 @@
+"""One measurement in one process. A loop that lacks what a row needs says so, with exit code 3."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from pyloop import loops
+from pyloop.params import Params
+from pyloop.report import Report
+
+TOPICS = (
+    "calls",
+    "tasks",
+    "timers",
+    "threads",
+    "readers",
+    "executor",
+    "processes",
+    "echo",
+    "lateness",
+    "idle",
+)
+LACKS = 3
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) < 2 or arguments[0] not in TOPICS:
+        print(f"usage: python -m pyloop <{'|'.join(TOPICS)}> <loop> [key=value …]", file=sys.stderr)
+        return 2
+    topic, name, *rest = arguments
+    params = Params.parse(rest)
+    module = importlib.import_module(f"pyloop.{topic}")
+    loop = loops.make(name)
+    try:
+        report: Report = module.run(loop, params)
+    except NotImplementedError as why:
+        print(f"{name} lacks it: {why}", file=sys.stderr)
+        return LACKS
+    finally:
+        loop.close()
+    print(report.json(topic, name))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
