@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -34,10 +35,17 @@ class Verdict:
     def ahead(self) -> bool:
         return self.ratio > 1
 
+    @property
+    def level(self) -> bool:
+        """Exactly the same, as two counts can be."""
+        return self.ratio == 1
+
 
 def ratio(ours: float, peer: float, better: Better) -> float:
     """How many times better ours is: of two rates the higher one wins, of two times the lower one."""
     above, below = (ours, peer) if better == "higher" else (peer, ours)
+    if above == below:
+        return 1.0
     return above / below if below > 0 else float("inf")
 
 
@@ -68,3 +76,25 @@ def verdict(row: RowResult, ours: str) -> Verdict | None:
         return None
     overlap = mine["low"] <= peer["high"] and peer["low"] <= mine["high"]
     return Verdict(mine, peer, ratio(mine["median"], peer["median"], row["better"]), overlap)
+
+
+def against(row: RowResult, family: str, reference: str) -> Summary | None:
+    """How many times better a family is than the reference, round by round: both were measured within moments."""
+    by_family = families(row)
+    if family not in by_family or reference not in by_family:
+        return None
+    pairs = zip(by_family[family]["samples"], by_family[reference]["samples"], strict=False)
+    return summarise([ratio(mine, other, row["better"]) for mine, other in pairs])
+
+
+def geometric_mean(ratios: Iterable[float]) -> float | None:
+    """Of those that have one: neither zero nor infinite. None of nothing."""
+    usable = [one for one in ratios if 0 < one < math.inf]
+    return statistics.geometric_mean(usable) if usable else None
+
+
+def group_mean(rows: Iterable[RowResult], family: str, reference: str) -> tuple[float, int] | None:
+    """The geometric mean over the rows that both have, and how many those are."""
+    found = [summary.median for row in rows if (summary := against(row, family, reference))]
+    mean = geometric_mean(found)
+    return None if mean is None else (mean, len(found))

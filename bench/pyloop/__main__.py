@@ -8,19 +8,11 @@ import sys
 from pyloop import loops
 from pyloop.params import Params
 from pyloop.report import Report
+from pyloop.servers import FACES
 
-TOPICS = (
-    "calls",
-    "tasks",
-    "timers",
-    "threads",
-    "readers",
-    "executor",
-    "processes",
-    "echo",
-    "lateness",
-    "idle",
-)
+_MODULES = ("calls", "tasks", "timers", "threads", "readers", "executor", "processes", "lateness", "idle")
+TOPICS = {**{name: name for name in _MODULES}, **dict.fromkeys(FACES, "echo")}
+"""By topic the module that measures it; each face of the echo server is a topic."""
 LACKS = 3
 
 
@@ -29,8 +21,8 @@ def main(arguments: list[str]) -> int:
         print(f"usage: python -m pyloop <{'|'.join(TOPICS)}> <loop> [key=value …]", file=sys.stderr)
         return 2
     topic, name, *rest = arguments
-    params = Params.parse(rest)
-    module = importlib.import_module(f"pyloop.{topic}")
+    module = importlib.import_module(f"pyloop.{TOPICS[topic]}")
+    params = Params.parse([*rest, f"face={topic}"] if topic in FACES else rest)
     loop = loops.make(name)
     try:
         report: Report = module.run(loop, params)

@@ -35,7 +35,7 @@ def run(loop: asyncio.AbstractEventLoop, params: Params) -> Report:
         value=operations / answer["seconds"],
         cpu_seconds=answer["server_cpu"],
         operations=operations,
-        also={"client_cpu_seconds": answer["client_cpu"], "lost": answer["lost"]},
+        also={"client_percent": 100 * answer["client_cpu"] / answer["seconds"]},
     )
 
 

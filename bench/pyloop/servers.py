@@ -136,7 +136,7 @@ async def udp(folder: Path) -> AsyncIterator[str]:
 
 
 FACES: dict[str, tuple[str, Callable[[Path], AbstractAsyncContextManager[str]]]] = {
-    "protocol": ("tcp", protocol),
+    "tcp": ("tcp", protocol),
     "buffered": ("tcp", buffered),
     "streams": ("tcp", streams),
     "sock": ("tcp", sock),
