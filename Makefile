@@ -13,12 +13,12 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 PY_BUILD = $(eval PY_BUILD := $(firstword $(shell $(PYTHON) tools/interpreter.py)))$(PY_BUILD)
 VENV = $(PY_BUILD)/venv/bin
 
-PY_SOURCES = $(wildcard tools pytests bench)
+PY_SOURCES = $(wildcard tools python pytests bench)
 
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-rust test-loom test-tools test-tsan lint lint-layers lint-rust lint-python fmt \
+.PHONY: help setup ext run test test-rust test-loom test-tools test-tsan lint lint-layers lint-rust lint-python fmt \
 	bench doctor clean
 
 help: ## this list
@@ -27,6 +27,9 @@ help: ## this list
 
 setup: ## install what is missing: Debian packages (as root), the Python tools (into build/)
 	@tools/setup.sh
+
+ext: setup ## the native module for PYTHON; prints the PYTHONPATH that finds it
+	@tools/build_ext.sh
 
 run: setup ## the tour: what the event loop can do, shown live
 	$(CARGO) run --release -p evloop --example tour

@@ -182,6 +182,11 @@ impl<S, T, M: Send> Core<S, T, M> {
         self.sources.len()
     }
 
+    /// What the registrations carry, in no order.
+    pub fn source_payloads(&self) -> impl Iterator<Item = &S> {
+        self.sources.payloads()
+    }
+
     // ---- timers
 
     /// Adds a timer due at `deadline`.
@@ -199,6 +204,11 @@ impl<S, T, M: Send> Core<S, T, M> {
     /// How many timers are still to fire.
     pub fn timers(&self) -> usize {
         self.timers.len()
+    }
+
+    /// What the timers carry, in no order: for a collector that wants to know what is referred to.
+    pub fn timer_payloads(&self) -> impl Iterator<Item = &T> {
+        self.timers.payloads()
     }
 
     /// The next timer that was due when this turn began.
@@ -269,6 +279,11 @@ impl<S, T, M: Send> Core<S, T, M> {
         // For the length of the gap.
         self.now = started;
         Ok(true)
+    }
+
+    /// The room for the events of one wait, for whoever waits in the core's place; [`Core::wake_up`] takes it back.
+    pub fn take_events(&mut self) -> Events {
+        std::mem::take(&mut self.events)
     }
 
     /// Takes the events of a wait and begins the turn.

@@ -121,6 +121,10 @@ impl<S> Sources<S> {
         self.slots.get_mut(key).map(|source| &mut source.payload)
     }
 
+    pub(crate) fn payloads(&self) -> impl Iterator<Item = &S> {
+        self.slots.values().map(|source| &source.payload)
+    }
+
     #[inline]
     pub(crate) fn contains(&self, key: SourceKey) -> bool {
         self.slots.contains_key(key)

@@ -124,6 +124,11 @@ impl<T> Timers<T> {
         self.slots.len()
     }
 
+    /// The payloads, in no order.
+    pub fn payloads(&self) -> impl Iterator<Item = &T> {
+        self.slots.values()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()

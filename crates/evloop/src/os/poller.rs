@@ -87,6 +87,9 @@ pub struct Event {
 /// The room for the events of one wait, reused from turn to turn.
 pub struct Events(Vec<epoll::Event>);
 
+// SAFETY: plain data. The data words could be pointers as far as the type knows, but this poller only puts integers there.
+unsafe impl Send for Events {}
+
 impl std::fmt::Debug for Events {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.iter()).finish()

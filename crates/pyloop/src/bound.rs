@@ -1,0 +1,212 @@
+//! `Bound`: what both kinds of handle are made of, and what both can do. A call bound to a loop and a context.
+//!
+//! Any attached thread may look at a handle or cancel it; the loop's thread runs it.
+
+use pyrt::{
+    Attached, Borrowed, Class, Context, Fixed, Guarded, Instance, Kind, Obj, ObjCell, Owned, PyResult,
+    Raised, Traverse, Typed, Visit, Visited, confined, run_in,
+};
+
+use crate::arguments::Request;
+use crate::call::Call;
+use crate::event_loop::Loop;
+use crate::module::Native;
+
+/// A call that may be cancelled until it runs.
+#[derive(Default)]
+struct Pending {
+    call: Call,
+    cancelled: bool,
+}
+
+confined!(Pending { call, cancelled });
+
+impl Traverse for Pending {
+    fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
+        self.call.traverse(visit)
+    }
+}
+
+/// The part that `Handle` and `TimerHandle` share.
+pub(crate) struct Bound {
+    owner: Typed<Loop>,
+    context: Fixed,
+    pending: Guarded<Pending>,
+    /// In debug mode: where it was made, and its repr from before it was cancelled.
+    traceback: ObjCell,
+    text: ObjCell,
+}
+
+confined!(Bound { owner, context, pending, traceback, text });
+
+impl Traverse for Bound {
+    fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
+        self.owner.traverse(visit)?;
+        self.context.traverse(visit)?;
+        self.pending.traverse(visit)?;
+        self.traceback.traverse(visit)
+    }
+
+    fn clear(&self, py: Attached<'_>) {
+        self.pending.clear(py);
+        self.traceback.clear(py);
+    }
+}
+
+impl Bound {
+    #[inline]
+    pub(crate) fn new(py: Attached<'_>, owner: Instance<'_, Loop>, request: Request<'_>) -> PyResult<Self> {
+        let context = match request.context {
+            Some(context) => context.clone_ref(py),
+            None => Context::copy_current(py)?.into_object(),
+        };
+        let call = Call::new(py, request.callback, request.args)?;
+        let traceback = if owner.is_debug() {
+            ObjCell::new(owner.native().source_traceback(py)?)
+        } else {
+            ObjCell::empty()
+        };
+        Ok(Self {
+            owner: owner.clone_ref(py),
+            context: context.into(),
+            pending: Guarded::new(Pending { call, cancelled: false }),
+            traceback,
+            text: ObjCell::empty(),
+        })
+    }
+
+    pub(crate) fn owner(&self) -> Instance<'_, Loop> {
+        self.owner.instance()
+    }
+
+    pub(crate) fn native(&self) -> &Native {
+        self.owner.native()
+    }
+
+    #[inline]
+    pub(crate) fn is_cancelled(&self, py: Attached<'_>) -> bool {
+        self.pending.try_with(py, |pending| pending.cancelled).unwrap_or(false)
+    }
+
+    /// Marks it as cancelled and lets go of the call. Whether this was the first time.
+    fn cancel(&self, py: Attached<'_>, this: &Obj) -> PyResult<bool> {
+        if self.pending.with(py, |pending| std::mem::replace(&mut pending.cancelled, true))? {
+            return Ok(false);
+        }
+        if self.owner.is_debug() {
+            // Kept for messages such as "Executing <Handle...> took 2.5 seconds".
+            self.text.set(py, this.repr(py)?);
+        }
+        drop(self.pending.with(py, |pending| std::mem::take(&mut pending.call))?);
+        Ok(true)
+    }
+
+    /// Runs the call in its context. Exceptions go to the loop's exception handler, except those that end the loop.
+    #[inline]
+    pub(crate) fn run(&self, py: Attached<'_>, this: &Obj) -> PyResult<()> {
+        // A handle that nobody else refers to cannot be looked at while it runs: its references are moved, not counted.
+        let unseen = this.refcount(py) == 1;
+        let call = self.pending.with(py, |pending| {
+            if pending.cancelled {
+                None
+            } else if unseen {
+                Some(std::mem::take(&mut pending.call))
+            } else {
+                Some(pending.call.clone_ref(py))
+            }
+        })?;
+        let Some(call) = call else { return Ok(()) };
+        match run_in(py, &self.context, || call.invoke(py)) {
+            Ok(()) => Ok(()),
+            Err(raised) => self.failed(py, this, unseen.then_some(call), raised),
+        }
+    }
+
+    #[cold]
+    fn failed(&self, py: Attached<'_>, this: &Obj, taken: Option<Call>, raised: Raised) -> PyResult<()> {
+        if raised.matches(py, &Kind::SystemExit.class(py))
+            || raised.matches(py, &Kind::KeyboardInterrupt.class(py))
+        {
+            return Err(raised);
+        }
+        let exception = raised.take(py).into_value();
+        if let Some(call) = taken {
+            // The report names the callback; and it may have been cancelled meanwhile by way of a weak reference.
+            self.pending.with(py, |pending| {
+                if !pending.cancelled {
+                    pending.call = call;
+                }
+            })?;
+        }
+        self.native().report.get(py)?.call(py, [this.borrow(), exception.borrow()]).map(drop)
+    }
+}
+
+/// A class with a `Bound` in its payload.
+pub(crate) trait IsHandle: Class {
+    fn bound(&self) -> &Bound;
+    /// The class of asyncio that instances say they are of.
+    fn stands_for(native: &Native) -> &Fixed;
+}
+
+// The methods and properties that both classes have, for their tables.
+
+pub(crate) fn cancel<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<()> {
+    this.bound().cancel(py, &this.object()).map(drop)
+}
+
+pub(crate) fn cancelled<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<bool> {
+    this.bound().pending.with(py, |pending| pending.cancelled)
+}
+
+pub(crate) fn context<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Owned> {
+    Ok(this.bound().context.clone_ref(py))
+}
+
+pub(crate) fn run<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<()> {
+    this.bound().run(py, &this.object())
+}
+
+pub(crate) fn callback<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Option<Owned>> {
+    this.bound().pending.with(py, |pending| pending.call.callback(py))
+}
+
+pub(crate) fn args<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Option<Owned>> {
+    // Making a tuple may start the collector, and that Python code: not under the guard.
+    this.bound().pending.with(py, |pending| pending.call.clone_ref(py))?.args(py)
+}
+
+pub(crate) fn owner<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Typed<Loop>> {
+    Ok(this.bound().owner.clone_ref(py))
+}
+
+pub(crate) fn traceback<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Option<Owned>> {
+    Ok(this.bound().traceback.get(py))
+}
+
+pub(crate) fn kept_repr<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Option<Owned>> {
+    Ok(this.bound().text.get(py))
+}
+
+pub(crate) fn class<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Owned> {
+    Ok(T::stands_for(this.bound().native()).clone_ref(py))
+}
+
+/// asyncio's own `_repr_info`, which asks for nothing but attributes that we have.
+pub(crate) fn repr_info<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Owned> {
+    let native = this.bound().native();
+    T::stands_for(native).call_method1(py, &native.names.repr_info, &this.object())
+}
+
+pub(crate) fn repr<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Owned> {
+    let native = this.bound().native();
+    T::stands_for(native).call_method1(py, &native.names.dunder_repr, &this.object())
+}
+
+/// What a handle made by somebody else, or by an older loop, has to offer: enough to run it.
+pub(crate) fn run_foreign(py: Attached<'_>, native: &Native, handle: Borrowed<'_>) -> PyResult<()> {
+    if handle.getattr(py, &native.names.cancelled)?.is_true(py)? {
+        return Ok(());
+    }
+    handle.call_method0(py, &native.names.run).map(drop)
+}

@@ -1,0 +1,227 @@
+//! `Loop`: the class, its tables and its flags. Any attached thread may call it; the loop's thread turns it.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use evloop::os::now;
+use pyrt::{
+    Args, Attached, Borrowed, Class, Guarded, Instance, Kind, Method, ObjCell, Owned, Property, PyResult,
+    StateRef, Traverse, TypeSlot, Visit, Visited, confined,
+};
+
+use crate::fault;
+use crate::module::{MODULE, Native};
+use crate::schedule::seconds;
+use crate::state::{PyCore, State};
+
+/// The native part of an event loop.
+pub struct Loop {
+    pub(crate) state: Guarded<State>,
+    native: StateRef<Native>,
+    stopping: AtomicBool,
+    closed: AtomicBool,
+    /// The truth of `debug`, which is what was set.
+    is_debug: AtomicBool,
+    debug: ObjCell,
+    /// The ident of the thread that runs the loop, as asyncio sets it.
+    thread: ObjCell,
+}
+
+confined!(Loop { state, native, stopping, closed, is_debug, debug, thread });
+
+impl Traverse for Loop {
+    fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
+        self.state.traverse(visit)?;
+        self.native.traverse(visit)
+    }
+
+    fn clear(&self, py: Attached<'_>) {
+        self.state.clear(py);
+    }
+}
+
+impl Class for Loop {
+    const NAME: &'static CStr = c"erlang._native.Loop";
+    const DOC: &'static CStr =
+        c"The native part of an event loop. Comes first among the bases of erlang.ErlangEventLoop.";
+    const SUBCLASSABLE: bool = true;
+    const METHODS: &'static [Method<Self>] = &[
+        Method::fast(c"call_soon", Loop::call_soon, c"call_soon($self, callback, /, *args, context=None)\n--\n\nCalls it in the next turn."),
+        Method::fast(
+            c"call_soon_threadsafe",
+            Loop::call_soon_threadsafe,
+            c"call_soon_threadsafe($self, callback, /, *args, context=None)\n--\n\ncall_soon() from any thread.",
+        ),
+        Method::fast(c"call_later", Loop::call_later, c"call_later($self, delay, callback, /, *args, context=None)\n--\n\nCalls it after a delay in seconds, never earlier."),
+        Method::fast(c"call_at", Loop::call_at, c"call_at($self, when, callback, /, *args, context=None)\n--\n\nCalls it at a time on the loop's clock, never earlier."),
+        Method::<Self>::noargs(c"time", |_, _| Ok(seconds(now())), c"time($self)\n--\n\nThe loop's clock in seconds."),
+        Method::<Self>::noargs(c"stop", Loop::stop, c"stop($self)\n--\n\nEnds run_forever() after this turn."),
+        Method::<Self>::noargs(c"is_running", Loop::is_running, c"is_running($self)\n--\n\nWhether it runs."),
+        Method::<Self>::noargs(c"is_closed", |_, this| Ok(this.is_closed()), c"is_closed($self)\n--\n\nWhether it was closed."),
+        Method::<Self>::noargs(c"get_debug", Loop::get_debug, c"get_debug($self)\n--\n\nWhether debug mode is on."),
+        Method::fast(c"_add_reader", Loop::add_reader, c"_add_reader($self, fd, callback, /, *args)\n--\n\n"),
+        Method::fast(c"_add_writer", Loop::add_writer, c"_add_writer($self, fd, callback, /, *args)\n--\n\n"),
+        Method::one(c"_remove_reader", Loop::remove_reader, c"_remove_reader($self, fd, /)\n--\n\n"),
+        Method::one(c"_remove_writer", Loop::remove_writer, c"_remove_writer($self, fd, /)\n--\n\n"),
+        Method::one(c"_registration", Loop::registration, c"_registration($self, fd, /)\n--\n\n"),
+        Method::one(c"_add_callback", Loop::add_callback, c"_add_callback($self, handle, /)\n--\n\n"),
+        Method::one(c"_add_callback_signalsafe", Loop::add_callback, c"_add_callback_signalsafe($self, handle, /)\n--\n\n"),
+        Method::one(c"_timer_handle_cancelled", Loop::timer_handle_cancelled, c"_timer_handle_cancelled($self, handle, /)\n--\n\n"),
+        Method::<Self>::noargs(c"_write_to_self", |py, this| this.rouse(py), c"_write_to_self($self)\n--\n\nWakes the loop."),
+        Method::<Self>::noargs(c"_check_closed", |py, this| this.check_open(py), c"_check_closed($self)\n--\n\n"),
+        Method::<Self>::noargs(c"_run_once", Loop::run_once, c"_run_once($self)\n--\n\nOne turn."),
+        Method::<Self>::noargs(c"_run_native", Loop::run, c"_run_native($self)\n--\n\nTurns until stop() is called."),
+        Method::<Self>::noargs(c"_release", Loop::release, c"_release($self)\n--\n\nLets go of everything, fds included."),
+        Method::<Self>::noargs(c"_native_stats", Loop::stats, c"_native_stats($self)\n--\n\nWhat the loop holds and has counted."),
+        Method::END,
+    ];
+    const PROPERTIES: &'static [Property<Self>] = &[
+        Property::<Self>::read(c"_stopping", |_, this| Ok(this.is_stopping()), c"")
+            .write(|py, this, value| this.set_flag(py, &this.stopping, value)),
+        Property::<Self>::read(c"_closed", |_, this| Ok(this.is_closed()), c"")
+            .write(|py, this, value| this.set_flag(py, &this.closed, value)),
+        Property::<Self>::read(c"_debug", Loop::get_debug, c"").write(Loop::set_debug),
+        Property::<Self>::read(c"_thread_id", |py, this| Ok(this.thread.get(py)), c"")
+            .write(Loop::set_thread),
+        Property::<Self>::read(c"_ready", Loop::ready, c"What is to run in the next turn; a copy.")
+            .write(|_, _, _| Ok(())),
+        Property::<Self>::read(c"_scheduled", Loop::scheduled, c"The timers, in no order; a copy.")
+            .write(|_, _, _| Ok(())),
+        Property::END,
+    ];
+    const SLOTS: &'static [TypeSlot<Self>] = &[TypeSlot::new(Loop::new)];
+}
+
+impl Loop {
+    fn new(py: Attached<'_>, class: Borrowed<'_>, _args: Args<'_>) -> PyResult<Self> {
+        let state = State::open().map_err(|error| fault::raise(py, error))?;
+        Ok(Self {
+            state: Guarded::new(state),
+            native: MODULE.state_ref(py, &class)?,
+            stopping: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            is_debug: AtomicBool::new(false),
+            debug: ObjCell::empty(),
+            thread: ObjCell::empty(),
+        })
+    }
+
+    /// The state of the module.
+    #[inline]
+    pub fn native(&self) -> &Native {
+        &self.native
+    }
+
+    /// Whether debug mode is on.
+    #[inline]
+    pub fn is_debug(&self) -> bool {
+        self.is_debug.load(Relaxed)
+    }
+
+    /// Whether the loop was closed.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Relaxed)
+    }
+
+    /// A `RuntimeError` if the loop was closed.
+    #[inline]
+    pub fn check_open(&self, py: Attached<'_>) -> PyResult<()> {
+        if self.is_closed() { Err(fault::closed(py)) } else { Ok(()) }
+    }
+
+    fn stop(_py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<()> {
+        this.stopping.store(true, Relaxed);
+        Ok(())
+    }
+
+    fn is_running(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<bool> {
+        Ok(this.thread.is_set(py))
+    }
+
+    fn get_debug(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
+        Ok(this.debug.get(py).unwrap_or_else(|| Owned::bool(py, false)))
+    }
+
+    fn set_debug(py: Attached<'_>, this: Instance<'_, Self>, value: Option<Borrowed<'_>>) -> PyResult<()> {
+        let value = set_to(py, value)?;
+        this.is_debug.store(value.is_true(py)?, Relaxed);
+        this.debug.set(py, value.clone_ref(py));
+        Ok(())
+    }
+
+    fn set_thread(py: Attached<'_>, this: Instance<'_, Self>, value: Option<Borrowed<'_>>) -> PyResult<()> {
+        let value = set_to(py, value)?;
+        drop(this.thread.replace(py, (!value.is_none()).then(|| value.clone_ref(py))));
+        Ok(())
+    }
+
+    fn set_flag(&self, py: Attached<'_>, flag: &AtomicBool, value: Option<Borrowed<'_>>) -> PyResult<()> {
+        flag.store(set_to(py, value)?.is_true(py)?, Relaxed);
+        Ok(())
+    }
+
+    /// Wakes the loop's thread if it waits.
+    pub(crate) fn rouse(&self, py: Attached<'_>) -> PyResult<()> {
+        if let Some(poller) = self.state.with(py, State::rouse)? {
+            poller.wake();
+        }
+        Ok(())
+    }
+
+    fn ready(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
+        let handles = this.state.with(py, |state| {
+            let handles = state.ready.iter().filter_map(|entry| entry.handle());
+            handles.map(|handle| handle.clone_ref(py)).collect::<Vec<_>>()
+        })?;
+        Owned::list_of(py, handles)
+    }
+
+    fn scheduled(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
+        let handles = this.state.with(py, |state| match &state.core {
+            Some(PyCore(core)) => core.timer_payloads().map(|timer| timer.object().clone_ref(py)).collect(),
+            None => Vec::new(),
+        })?;
+        Owned::list_of(py, handles)
+    }
+
+    /// The last step of `close()`: epoll and its fds go, and with them every callback that was to come.
+    fn release(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<()> {
+        this.closed.store(true, Relaxed);
+        // Dropped outside of the guard: callbacks have destructors.
+        drop(this.state.with(py, std::mem::take)?);
+        Ok(())
+    }
+
+    fn stats(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
+        let (ready, numbers) = this.state.with(py, |state| {
+            let numbers =
+                state.core.as_ref().map(|PyCore(core)| (core.sources(), core.timers(), core.counts()));
+            (state.ready.len(), numbers.unwrap_or_default())
+        })?;
+        let (sources, timers, counts) = numbers;
+        let stats = Owned::dict(py)?;
+        let rows = [
+            (c"ready", ready as u64),
+            (c"sources", sources as u64),
+            (c"timers", timers as u64),
+            (c"wakeups", counts.wakeups),
+            (c"polls", counts.polls),
+            (c"stale_events", counts.stale_events),
+            (c"rebuilds", counts.rebuilds),
+        ];
+        for (name, value) in rows {
+            stats.dict_set(py, &Owned::interned(py, name)?, &Owned::uint(py, value)?)?;
+        }
+        Ok(stats)
+    }
+}
+
+fn set_to<'a>(py: Attached<'_>, value: Option<Borrowed<'a>>) -> PyResult<Borrowed<'a>> {
+    value.ok_or_else(|| Kind::AttributeError.raise(py, "cannot delete attribute"))
+}

@@ -1,0 +1,32 @@
+//! The asyncio event loop, native where it is hot: handles, the ready queue, timers, readers and writers, turns.
+//!
+//! ```text
+//!   Loop (class)        what Python calls: scheduling, readers and writers, run
+//!     Guarded<State>    the core (epoll, timers, inbox), the ready queue, which fd is whose    [state]
+//!       Entry           what is ready: a Handle, a TimerHandle, a foreign handle, a native source  [entry]
+//!   Handle, TimerHandle callback and up to three arguments without a tuple, in a context       [bound, handle, timer]
+//! ```
+//!
+//! Policy, rare paths and glue are asyncio's own: `erlang.ErlangEventLoop` inherits from `Loop` first and from the stdlib's
+//! loop of the same Python second. Only the loop's thread turns it; every method may be called by any attached thread, and
+//! nothing of the state is borrowed while Python code runs or the thread is detached.
+
+mod arguments;
+mod bound;
+mod call;
+mod entry;
+mod event_loop;
+mod fault;
+mod handle;
+mod module;
+mod readers;
+mod schedule;
+mod sources;
+mod state;
+mod timer;
+mod turn;
+
+pub use entry::ReadyFn;
+pub use event_loop::Loop;
+pub use module::{Native, init};
+pub use pyrt::RawObject;

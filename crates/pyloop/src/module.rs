@@ -1,0 +1,158 @@
+//! The module `erlang._native` and its state: types, names and what is imported, one set per interpreter.
+
+use std::ffi::CStr;
+
+use pyrt::{
+    Attached, Borrowed, Fixed, Imported, Instance, Kind, Module, ModuleDef, Owned, PyResult, Raised,
+    RawObject, Traverse, Type, Visit, Visited, confined, import_from, interned,
+};
+
+use crate::arguments::Signatures;
+use crate::event_loop::Loop;
+use crate::handle::Handle;
+use crate::timer::TimerHandle;
+
+interned! {
+    pub(crate) struct Names {
+        fileno,
+        call_exception_handler,
+        message, exception,
+        check_callback = "_check_callback",
+        check_thread = "_check_thread",
+        cancelled = "_cancelled",
+        run = "_run",
+        repr_info = "_repr_info",
+        dunder_repr = "__repr__",
+        dunder_hash = "__hash__",
+        dunder_eq = "__eq__",
+        dunder_lt = "__lt__",
+        dunder_le = "__le__",
+        dunder_gt = "__gt__",
+        dunder_ge = "__ge__",
+    }
+}
+
+/// The state of the module.
+pub struct Native {
+    pub(crate) names: Names,
+    pub(crate) signatures: Signatures,
+    pub(crate) handle: Type<Handle>,
+    pub(crate) timer_handle: Type<TimerHandle>,
+    pub(crate) event_loop: Type<Loop>,
+    /// The classes that handles say they are of.
+    pub(crate) asyncio_handle: Fixed,
+    pub(crate) asyncio_timer_handle: Fixed,
+    /// Rare paths, in Python.
+    pub(crate) report: Imported,
+    pub(crate) report_native: Imported,
+    pub(crate) run_in_debug: Imported,
+    pub(crate) stack: Imported,
+    pub(crate) add: Imported,
+}
+
+confined!(Native {
+    names,
+    signatures,
+    handle,
+    timer_handle,
+    event_loop,
+    asyncio_handle,
+    asyncio_timer_handle,
+    report,
+    report_native,
+    run_in_debug,
+    stack,
+    add
+});
+
+impl Traverse for Native {
+    fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
+        self.handle.traverse(visit)?;
+        self.timer_handle.traverse(visit)?;
+        self.event_loop.traverse(visit)?;
+        self.asyncio_handle.traverse(visit)?;
+        self.asyncio_timer_handle.traverse(visit)?;
+        [&self.report, &self.report_native, &self.run_in_debug, &self.stack, &self.add]
+            .into_iter()
+            .try_for_each(|imported| imported.traverse(visit))
+    }
+
+    fn clear(&self, py: Attached<'_>) {
+        for imported in [&self.report, &self.report_native, &self.run_in_debug, &self.stack, &self.add] {
+            imported.clear(py);
+        }
+    }
+}
+
+const RARE: &CStr = c"erlang._handles";
+
+impl Module for Native {
+    const NAME: &'static CStr = c"erlang._native";
+    const DOC: &'static CStr = c"The event loop's native part.";
+
+    fn exec(py: Attached<'_>, module: Borrowed<'_>) -> PyResult<Self> {
+        Ok(Self {
+            names: Names::new(py)?,
+            signatures: Signatures::new(py)?,
+            handle: Type::add_to(py, &module, None)?,
+            timer_handle: Type::add_to(py, &module, None)?,
+            event_loop: Type::add_to(py, &module, None)?,
+            asyncio_handle: import_from(py, c"asyncio.events", c"Handle")?.into(),
+            asyncio_timer_handle: import_from(py, c"asyncio.events", c"TimerHandle")?.into(),
+            report: Imported::new(RARE, c"report"),
+            report_native: Imported::new(RARE, c"report_native"),
+            run_in_debug: Imported::new(RARE, c"run_in_debug"),
+            stack: Imported::new(RARE, c"stack"),
+            add: Imported::new(c"operator", c"add"),
+        })
+    }
+}
+
+impl Native {
+    /// The stack of the caller of a scheduling method, for debug mode.
+    #[cold]
+    pub(crate) fn source_traceback(&self, py: Attached<'_>) -> PyResult<Owned> {
+        self.stack.get(py)?.call0(py)
+    }
+
+    /// What debug mode checks before it schedules a callback: asyncio's own checks, and so its own words.
+    #[cold]
+    pub(crate) fn check_call(
+        &self,
+        py: Attached<'_>,
+        this: Instance<'_, Loop>,
+        callback: Borrowed<'_>,
+        method: &CStr,
+        thread: bool,
+    ) -> PyResult<()> {
+        if thread {
+            drop(this.object().call_method0(py, &self.names.check_thread)?);
+        }
+        let method = Owned::interned(py, method)?;
+        this.object().call_method(py, &self.names.check_callback, [callback, method.borrow()]).map(drop)
+    }
+
+    /// An exception out of a native object: to the exception handler, unless it ends the loop.
+    #[cold]
+    pub(crate) fn native_failed(
+        &self,
+        py: Attached<'_>,
+        target: Borrowed<'_>,
+        raised: Raised,
+    ) -> PyResult<()> {
+        if raised.matches(py, &Kind::SystemExit.class(py))
+            || raised.matches(py, &Kind::KeyboardInterrupt.class(py))
+        {
+            return Err(raised);
+        }
+        let exception = raised.take(py).into_value();
+        self.report_native.get(py)?.call(py, [target, exception.borrow()]).map(drop)
+    }
+}
+
+pub(crate) static MODULE: ModuleDef<Native> = ModuleDef::new();
+
+/// What `PyInit__native` returns.
+pub fn init() -> RawObject {
+    MODULE.init()
+}

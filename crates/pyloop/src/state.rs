@@ -1,0 +1,183 @@
+//! `State`: what a loop holds. The core, the ready queue, and which registration an fd number has.
+//!
+//! Reached through the `Guarded` of a `Loop`, by one attached thread at a time; nothing in here runs Python code, and what is
+//! to be dropped is handed to the caller.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evloop::os::{Events, Nanos, Poller};
+use evloop::{Core, Interest, SourceToken, Tuning, Wait};
+use pyrt::{Attached, Confined, Traverse, Typed, Visit, Visited, confined};
+
+use crate::bound::IsHandle;
+use crate::entry::{Entry, Posted, Source};
+use crate::timer::TimerHandle;
+
+/// A core that carries Python objects.
+pub(crate) struct PyCore(pub(crate) Core<Source, Typed<TimerHandle>, Posted>);
+
+// SAFETY: a core may be moved between threads if its payloads may, and these are references, bound to being attached only.
+unsafe impl Confined for PyCore {}
+
+impl Traverse for PyCore {
+    fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
+        self.0.timer_payloads().try_for_each(|timer| timer.traverse(visit))?;
+        self.0.source_payloads().try_for_each(|source| source.traverse(visit))
+    }
+}
+
+/// What a loop holds. Without a core it is closed.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) core: Option<PyCore>,
+    pub(crate) ready: VecDeque<Entry>,
+    /// The room of the batch that was run last.
+    spare: VecDeque<Entry>,
+    pub(crate) by_fd: Vec<Option<SourceToken>>,
+    /// The loop's thread waits, and nobody has woken it yet.
+    asleep: bool,
+}
+
+confined!(State { core, ready, spare, by_fd, asleep });
+
+impl Traverse for State {
+    fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
+        self.core.traverse(visit)?;
+        self.ready.traverse(visit)?;
+        self.spare.traverse(visit)
+    }
+}
+
+/// How a turn begins.
+pub(crate) enum Start {
+    /// With what is there.
+    Now,
+    /// With a wait, for which the thread is to detach.
+    Sleep(Arc<Poller>, Events),
+}
+
+impl State {
+    pub(crate) fn open() -> evloop::Result<Self> {
+        // Nobody can hand anything over while this thread is attached and spins, so it does not.
+        let core = Core::new(Tuning { spin: Duration::ZERO, ..Tuning::default() })?;
+        core.inbox().open();
+        Ok(Self { core: Some(PyCore(core)), ..Self::default() })
+    }
+
+    /// Adds something to run. The poller to wake comes back if the loop's thread waits.
+    #[inline]
+    #[must_use = "the loop's thread waits"]
+    pub(crate) fn push(&mut self, entry: Entry) -> Option<Arc<Poller>> {
+        self.ready.push_back(entry);
+        if self.asleep { self.rouse() } else { None }
+    }
+
+    /// Adds a timer. The poller to wake comes back if the loop's thread waits, perhaps for a later one.
+    #[inline]
+    pub(crate) fn add_timer(&mut self, deadline: Nanos, timer: Typed<TimerHandle>) -> Option<Arc<Poller>> {
+        if let Some(PyCore(core)) = &mut self.core {
+            let handle = timer.payload() as *const TimerHandle;
+            let token = core.add_timer(deadline, timer);
+            // SAFETY: the core owns a reference to the handle until the timer fires or is cancelled, both later.
+            unsafe { (*handle).armed(token) };
+        }
+        if self.asleep { self.rouse() } else { None }
+    }
+
+    /// Who is to be woken, if anybody. Once per wait.
+    #[cold]
+    pub(crate) fn rouse(&mut self) -> Option<Arc<Poller>> {
+        if !std::mem::take(&mut self.asleep) {
+            return None;
+        }
+        self.core.as_ref().map(|PyCore(core)| core.poller().clone())
+    }
+
+    /// Begins a turn: takes what epoll has if there is work, or gets ready to wait.
+    #[inline]
+    pub(crate) fn start(&mut self, stopping: bool, busy: Wait) -> evloop::Result<Start> {
+        let Some(PyCore(core)) = &mut self.core else { return Ok(Start::Now) };
+        if !self.ready.is_empty() || stopping {
+            core.poll(busy)?;
+            return Ok(Start::Now);
+        }
+        if core.fall_asleep()? {
+            self.asleep = true;
+            return Ok(Start::Sleep(core.poller().clone(), core.take_events()));
+        }
+        core.poll(Wait::No)?;
+        Ok(Start::Now)
+    }
+
+    /// Ends a wait.
+    pub(crate) fn woken(&mut self, events: Events) -> evloop::Result<()> {
+        self.asleep = false;
+        match &mut self.core {
+            Some(PyCore(core)) => core.wake_up(events),
+            None => Ok(()),
+        }
+    }
+
+    /// Queues what epoll and the clock have made ready, and hands out all that is to run in this turn. Callbacks that were
+    /// cancelled while registered are left for the caller to remove.
+    #[inline]
+    pub(crate) fn collect(&mut self, py: Attached<'_>, dead: &mut Vec<(i32, Interest)>) -> VecDeque<Entry> {
+        if let Some(PyCore(core)) = &mut self.core {
+            while let Some((_, ready, source)) = core.next_event() {
+                match source {
+                    Source::Callbacks { fd, reader, writer } => {
+                        for (callback, direction) in [(reader, Interest::READ), (writer, Interest::WRITE)] {
+                            let Some(handle) = callback.as_ref().filter(|_| ready.contains(direction)) else {
+                                continue;
+                            };
+                            if handle.bound().is_cancelled(py) {
+                                dead.push((*fd, direction));
+                            } else {
+                                self.ready.push_back(Entry::Soon(handle.clone_ref(py)));
+                            }
+                        }
+                    }
+                    Source::Native(target, run) => {
+                        self.ready.push_back(Entry::Native(target.clone_ref(py), *run, ready));
+                    }
+                }
+            }
+            while let Some(timer) = core.pop_due() {
+                timer.fired();
+                self.ready.push_back(Entry::Timer(timer));
+            }
+            let mark = core.mark();
+            while let Some(work) = core.pop_message(mark) {
+                self.ready.push_back(Entry::Posted(work));
+            }
+        }
+        std::mem::replace(&mut self.ready, std::mem::take(&mut self.spare))
+    }
+
+    /// Takes a batch back: its room if it was run to its end, otherwise what is left of it, to run first.
+    #[inline]
+    pub(crate) fn give_back(&mut self, mut batch: VecDeque<Entry>) {
+        while let Some(entry) = batch.pop_back() {
+            self.ready.push_front(entry);
+        }
+        if self.spare.capacity() < batch.capacity() {
+            self.spare = batch;
+        }
+    }
+
+    pub(crate) fn token_of(&self, fd: i32) -> Option<SourceToken> {
+        usize::try_from(fd).ok().and_then(|slot| self.by_fd.get(slot).copied().flatten())
+    }
+
+    pub(crate) fn remember(&mut self, fd: i32, token: Option<SourceToken>) {
+        let Ok(slot) = usize::try_from(fd) else { return };
+        if self.by_fd.len() <= slot {
+            self.by_fd.resize(slot + 1, None);
+        }
+        if let Some(place) = self.by_fd.get_mut(slot) {
+            *place = token;
+        }
+    }
+}

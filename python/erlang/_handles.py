@@ -1,0 +1,64 @@
+"""Owns the rare paths of native handles: what is said about them, and debug mode. Called by the native module."""
+
+import sys
+from asyncio import base_events, events, format_helpers
+from asyncio.log import logger
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from traceback import StackSummary
+
+    from ._loop import ErlangEventLoop
+
+# Since 3.13 a callback is described without its arguments unless debug mode is on.
+_HAS_DEBUG = sys.version_info >= (3, 13)
+
+
+def _describe(handle: events.Handle) -> str:
+    source: Any = format_helpers._format_callback_source  # type: ignore[attr-defined]
+    if _HAS_DEBUG:
+        return str(source(handle._callback, handle._args, debug=handle._loop.get_debug()))
+    return str(source(handle._callback, handle._args))
+
+
+def report(handle: events.Handle, exception: BaseException) -> None:
+    """Tells the loop's exception handler that a callback raised."""
+    context = {
+        "message": f"Exception in callback {_describe(handle)}",
+        "exception": exception,
+        "handle": handle,
+    }
+    if handle._source_traceback:
+        context["source_traceback"] = handle._source_traceback
+    handle._loop.call_exception_handler(context)
+
+
+def report_native(target: Any, exception: BaseException) -> None:
+    """Tells the loop's exception handler that a native object raised: a transport, a server."""
+    target._loop.call_exception_handler(
+        {
+            "message": f"Exception in {target!r}",
+            "exception": exception,
+        }
+    )
+
+
+def run_in_debug(loop: "ErlangEventLoop", handle: events.Handle) -> None:
+    """Runs a handle the way debug mode does: known as the current one, and named if it is slow."""
+    if handle._cancelled:
+        return
+    try:
+        loop._current_handle = handle
+        start = loop.time()
+        handle._run()
+        took = loop.time() - start
+        if took >= loop.slow_callback_duration:
+            name = base_events._format_handle(handle)  # type: ignore[attr-defined]
+            logger.warning("Executing %s took %.3f seconds", name, took)
+    finally:
+        loop._current_handle = None
+
+
+def stack() -> "StackSummary":
+    """The stack of whoever called the native method that calls this."""
+    return format_helpers.extract_stack(sys._getframe(1))

@@ -1,0 +1,121 @@
+"""Owns `ErlangEventLoop`: the native loop under asyncio's own policy.
+
+`_native.Loop` comes first among the bases and has the hot path; everything else (servers, connections, executors,
+asynchronous generators, signals, `sock_*`) is inherited from the stdlib's loop of the Python at hand, which is how it
+behaves alike on each.
+"""
+
+import selectors
+import sys
+import threading
+from asyncio import events
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import _native
+from ._subprocess import Subprocesses
+from ._transports import Transports
+
+_HAS_SETUP = sys.version_info >= (3, 13)
+
+
+class ErlangEventLoop(_native.Loop, Transports, Subprocesses):
+    """An asyncio event loop with its hot path in Rust. Any number of them, each on a thread of its own."""
+
+    def __init__(self) -> None:
+        self._children = set()
+        super().__init__(_Selector(self))
+
+    def run_forever(self) -> None:
+        """Runs until stop() is called."""
+        if _HAS_SETUP:
+            try:
+                self._run_forever_setup()
+                self._run_native()
+            finally:
+                self._run_forever_cleanup()
+            return
+        self._check_closed()
+        self._check_running()
+        self._set_coroutine_origin_tracking(self._debug)
+        hooks = sys.get_asyncgen_hooks()
+        try:
+            self._thread_id = threading.get_ident()
+            sys.set_asyncgen_hooks(
+                firstiter=self._asyncgen_firstiter_hook, finalizer=self._asyncgen_finalizer_hook
+            )
+            events._set_running_loop(self)
+            self._run_native()
+        finally:
+            self._stopping = False
+            self._thread_id = None
+            events._set_running_loop(None)
+            self._set_coroutine_origin_tracking(False)
+            sys.set_asyncgen_hooks(*hooks)
+
+    @property
+    def _selector(self) -> "_Selector | None":
+        return None if self.is_closed() and self._released else _Selector(self)
+
+    @_selector.setter
+    def _selector(self, value: object) -> None:
+        """asyncio's loops assign it; what they get back is a view of the native registrations."""
+
+    _released = False
+
+    def _make_self_pipe(self) -> None:
+        # Threads wake the loop natively. Signals need a pair of sockets, made when the first handler is added.
+        self._ssock = self._csock = None
+
+    def _close_self_pipe(self) -> None:
+        if self._ssock is not None:
+            super()._close_self_pipe()
+
+    def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
+        """Calls back when a signal arrives. Main thread only."""
+        if self._ssock is None and not self.is_closed():
+            super()._make_self_pipe()
+        super().add_signal_handler(sig, callback, *args)
+
+    def _release_all(self) -> None:
+        self._released = True
+        self._forget_children()
+        self._release()
+
+
+class _Key:
+    """A registration, as asyncio's transports look at it in their repr."""
+
+    def __init__(self, fd: int, registration: tuple[bool, bool, Any, Any]) -> None:
+        reading, writing, reader, writer = registration
+        self.fd = self.fileobj = fd
+        self.events = (selectors.EVENT_READ if reading else 0) | (selectors.EVENT_WRITE if writing else 0)
+        self.data = (reader, writer)
+
+
+class _Selector(Mapping[int, _Key]):
+    """What `loop._selector` is asked for by asyncio's own code: who listens to an fd, and the end of it all."""
+
+    def __init__(self, loop: ErlangEventLoop) -> None:
+        self._loop = loop
+
+    def __getitem__(self, fd: int) -> _Key:
+        found = self._loop._registration(fd)
+        if found is None:
+            raise KeyError(f"{fd!r} is not registered")
+        return _Key(fd, found)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return self._loop._native_stats()["sources"]
+
+    def get_key(self, fd: int) -> _Key:
+        return self[fd]
+
+    def get_map(self) -> "Mapping[int, _Key]":
+        return self
+
+    def close(self) -> None:
+        self._loop._release_all()

@@ -1,0 +1,89 @@
+"""Owns child processes: started by the stdlib's transport, watched by pidfd, so that SIGCHLD stays the user's.
+
+Linux only, as the loop is. No child watcher and no policy is involved, so it works on the loop of any thread.
+"""
+
+import os
+import threading
+from asyncio import SelectorEventLoop, unix_events
+from asyncio.log import logger
+from typing import Any
+
+_Transport: Any = unix_events._UnixSubprocessTransport  # type: ignore[attr-defined]
+
+
+class Subprocesses(SelectorEventLoop):
+    """The part of the loop that starts child processes and waits for their end."""
+
+    # The pidfds of children that have not ended yet.
+    _children: set[int]
+
+    async def _make_subprocess_transport(
+        self,
+        protocol: Any,
+        args: Any,
+        shell: Any,
+        stdin: Any,
+        stdout: Any,
+        stderr: Any,
+        bufsize: Any,
+        extra: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        waiter = self.create_future()
+        transport = _Transport(
+            self, protocol, args, shell, stdin, stdout, stderr, bufsize, waiter=waiter, extra=extra, **kwargs
+        )
+        self._watch_child(transport.get_pid(), transport)
+        try:
+            await waiter
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException:
+            transport.close()
+            await transport._wait()
+            raise
+        return transport
+
+    def _watch_child(self, pid: int, transport: Any) -> None:
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            # A kernel before 5.3, or a sandbox that forbids it: a thread waits in its place.
+            threading.Thread(
+                target=self._wait_for_child, args=(pid, transport), name=f"waitpid-{pid}", daemon=True
+            ).start()
+            return
+        self._children.add(pidfd)
+        self._add_reader(pidfd, self._child_ended, pidfd, pid, transport)
+
+    def _child_ended(self, pidfd: int, pid: int, transport: Any) -> None:
+        self._remove_reader(pidfd)
+        self._children.discard(pidfd)
+        os.close(pidfd)
+        transport._process_exited(_exit_code(pid))
+
+    def _wait_for_child(self, pid: int, transport: Any) -> None:
+        code = _exit_code(pid)
+        try:
+            self.call_soon_threadsafe(transport._process_exited, code)
+        except RuntimeError:
+            logger.warning("The loop was closed before child process pid %d ended with %d", pid, code)
+
+    def _forget_children(self) -> None:
+        while self._children:
+            os.close(self._children.pop())
+
+
+def _exit_code(pid: int) -> int:
+    """What a child that has ended, or is about to, ended with."""
+    try:
+        _, status = os.waitpid(pid, 0)
+    except ChildProcessError:
+        # Somebody else reaped it: its status is lost. 255 is what asyncio says then.
+        logger.warning("child process pid %d exit status already read: will report returncode 255", pid)
+        return 255
+    try:
+        return os.waitstatus_to_exitcode(status)
+    except ValueError:
+        return status

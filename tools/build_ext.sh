@@ -1,0 +1,27 @@
+#!/bin/sh
+# Builds the native module for one Python, optimised, and prints the PYTHONPATH that finds the packages with it:
+#   export PYTHONPATH=$(PYTHON=python3.12 tools/build_ext.sh)
+# Everything lands below build/py<minor>/, so Pythons do not get into each other's way. PROFILE=dev builds with checks.
+set -eu
+python=$(command -v "${PYTHON:-python3}")
+case $python in /*) ;; *) python=$PWD/$python ;; esac
+cd "$(dirname "$0")/.."
+out=$("$python" tools/interpreter.py | head -1)
+suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
+profile=${PROFILE:-release}
+case $profile in dev) built=debug ;; *) built=$profile ;; esac
+export PYO3_PYTHON="$python" PYO3_BUILD_EXTENSION_MODULE=1 CARGO_TARGET_DIR="$PWD/$out/ext"
+"${CARGO:-cargo}" build --quiet --profile "$profile" -p pyext >&2
+# The packages are linked and the module lies beside them, as it does when installed; one directory per Python.
+lib=$out/lib
+mkdir -p "$lib/erlang"
+for package in erlang_loop erlang_asyncio; do
+    ln -sfn "$PWD/python/$package" "$lib/$package"
+done
+for file in python/erlang/*; do
+    ln -sfn "$PWD/$file" "$lib/erlang/"
+done
+# A running program may have the old one mapped: replaced, not overwritten.
+cp "$out/ext/$built/lib_native.so" "$lib/erlang/_native$suffix.new"
+mv -f "$lib/erlang/_native$suffix.new" "$lib/erlang/_native$suffix"
+echo "$PWD/$lib"
