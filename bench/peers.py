@@ -58,23 +58,24 @@ def _install(wanted: Iterable[str]) -> None:
 
 
 def make() -> None:
-    """The environment, if it is not there as it should be."""
+    """The environment, if it is not there as it should be, with the programs and ours on its path."""
     text = REQUIREMENTS.read_text(encoding="utf-8")
     stamp, made_of = HOME / "made-of", f"{HOME} {sys.version}\n{text}"
     if not stamp.is_file() or stamp.read_text(encoding="utf-8") != made_of:
         subprocess.run((_interpreter(), "-m", "venv", "--clear", str(HOME)), check=True)
         _install(requirements(text))
         stamp.write_text(made_of, encoding="utf-8")
-    path = "\n".join(map(str, (ROOT / "bench", ROOT / "python", BUILD / "lib"))) + "\n"
-    packages = sysconfig.get_path("purelib", vars={"base": str(HOME)})
-    (Path(packages) / "bench.pth").write_text(path, encoding="utf-8")
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(HOME)}))
+    (packages / "bench.pth").write_text(f"{ROOT / 'bench'}\n{build_ours()}\n", encoding="utf-8")
 
 
-def build_ours() -> None:
-    """The extension module for this Python."""
-    if BUILD_OURS.is_file():
-        environment = os.environ | {"PYTHON": _interpreter()}
-        subprocess.run((str(BUILD_OURS),), cwd=ROOT, check=True, env=environment, stdout=sys.stderr)
+def build_ours() -> str:
+    """The extension module for this Python, and where it lies with its packages."""
+    environment = os.environ | {"PYTHON": _interpreter()}
+    done = subprocess.run(
+        (str(BUILD_OURS),), cwd=ROOT, check=True, env=environment, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout.strip()
 
 
 def ask(modules: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:

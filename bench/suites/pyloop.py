@@ -150,7 +150,6 @@ def build() -> None:
     command = ("cargo", "build", "--release", "--quiet", "-p", "bench-client")
     subprocess.run(command, cwd=peers.ROOT, check=True)
     peers.make()
-    peers.build_ours()
 
 
 def absent() -> dict[str, str]:
