@@ -50,9 +50,10 @@ def _interpreter() -> str:
 
 
 def _install(wanted: Iterable[str]) -> None:
-    pip = (str(PYTHON), "-m", "pip", "--quiet", "--disable-pip-version-check", "install")
+    pip = (str(PYTHON), "-m", "pip", "--quiet", "--disable-pip-version-check")
+    install = (*pip, "install", "--only-binary", ":all:", "--no-deps")
     for line in wanted:
-        done = subprocess.run((*pip, "--only-binary", ":all:", "--no-deps", line), stderr=subprocess.PIPE, text=True)
+        done = subprocess.run((*install, line), stderr=subprocess.PIPE, text=True)
         if done.returncode != 0:
             print(f"left out: {line} ({done.stderr.strip().splitlines()[-1]})", file=sys.stderr)
 

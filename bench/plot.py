@@ -1,7 +1,7 @@
 """Draws the ratios of a group of rows as SVG: a line per row, a dot per family, the reference at 1.
 
-Logarithmic, so that twice as fast and half as fast are equally far from the line. A whisker is the spread of the
-rounds. Written by hand: a handful of shapes needs no plotting library, and the same numbers give the same bytes.
+Logarithmic, so that twice as fast and half as fast are equally far from the line. A whisker is the spread of
+the rounds. A handful of shapes needs no plotting library, and the same numbers give the same bytes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def _text(x: float, y: float, text: str, extra: str = "") -> str:
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1) -> str:
-    return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{colour}" stroke-width="{width:g}"/>'
+    return (
+        f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{colour}" stroke-width="{width:g}"/>'
+    )
 
 
 def _mark(axis: Axis, found: stats.Summary, y: float, colour: str, is_ours: bool) -> Iterator[str]:
@@ -64,13 +66,17 @@ def draw(title: str, rows: Sequence[RowResult], topics: Mapping[str, str], suite
     reference = suite.get("reference", "")
     names = _families(rows, suite)
     ratios = {
-        (row["id"], name): found for row in rows for name in names if (found := stats.against(row, name, reference))
+        (row["id"], name): found
+        for row in rows
+        for name in names
+        if (found := stats.against(row, name, reference))
     }
     axis = Axis([end for found in ratios.values() for end in (found.low, found.high)])
     heads = len(dict.fromkeys(row["topic"] for row in rows))
     height = TOP + heads * HEAD + len(rows) * ROW + 20
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        f'width="{WIDTH}" height="{height}" '
         'font-family="sans-serif" font-size="12" fill="#1f2937">',
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
         _text(12, 22, f"{title}, times {reference}", ' font-size="15" font-weight="bold"'),
@@ -81,9 +87,9 @@ def draw(title: str, rows: Sequence[RowResult], topics: Mapping[str, str], suite
         out += [f'<circle cx="{x}" cy="40" r="4" fill="{colour}"/>', _text(x + 8, 44, name)]
     for tick in axis.ticks():
         is_one = tick == 1
-        x = axis.x(tick)
-        out.append(_line(x, TOP, x, height - 16, "#6b7280" if is_one else "#e5e7eb", 1.5 if is_one else 1))
-        out.append(_text(x, TOP - 4, f"{tick:g}x", ' text-anchor="middle" fill="#6b7280"'))
+        at = axis.x(tick)
+        out.append(_line(at, TOP, at, height - 16, "#6b7280" if is_one else "#e5e7eb", 1.5 if is_one else 1))
+        out.append(_text(at, TOP - 4, f"{tick:g}x", ' text-anchor="middle" fill="#6b7280"'))
     y, topic = float(TOP), ""
     for row in rows:
         if row["topic"] != topic:

@@ -49,9 +49,7 @@ def command(case: Case, arm: Arm, quick: bool) -> list[str]:
 def measure(case: Case, arm: Arm, quick: bool) -> Line:
     """One process, one line. A failed check inside it is an error: there is nothing to average."""
     try:
-        run = subprocess.run(
-            command(case, arm, quick), capture_output=True, text=True, timeout=STUCK_SECONDS
-        )
+        run = subprocess.run(command(case, arm, quick), capture_output=True, text=True, timeout=STUCK_SECONDS)
     except subprocess.TimeoutExpired:
         raise FailedError("hangs") from None
     said = (run.stderr.strip().splitlines() or [""])[-1]
@@ -80,7 +78,9 @@ def run_rounds(cases: Sequence[Case], rounds: int, quick: bool) -> Samples:
                 done += 1
                 if samples.out(case, arm) is None:
                     said = _sample(case, arm, quick, samples)
-                    print(f"[{done:4}/{total}] {case.id:14} {arm.name:26} {said}", file=sys.stderr, flush=True)
+                    print(
+                        f"[{done:4}/{total}] {case.id:14} {arm.name:26} {said}", file=sys.stderr, flush=True
+                    )
     return samples
 
 

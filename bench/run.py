@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Builds and runs a suite: interleaved rounds in fresh processes, medians and spreads, JSON and the page.
 
-Only a full run writes `bench/results/<suite>.json` and `docs/`; a quick, partial or failed one writes the same
-files below `build/bench/`, so that half a result never replaces a whole one.
+Only a full run writes `bench/results/<suite>.json` and `docs/`; a quick, partial or failed one writes the
+same files below `build/bench/`, so that half a result never replaces a whole one.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rounds import Line, Samples, command, run_rounds
 from suites import evloop, pyloop
 
 ROOT = Path(__file__).resolve().parent.parent
+PARTIAL = ROOT / "build" / "bench"
 SUITES = {suite.id: suite for suite in (evloop.SUITE, pyloop.SUITE)}
 
 
@@ -65,8 +66,8 @@ def _row_result(case: Case, metric: Metric, samples: Samples) -> RowResult:
             if (case.id, arm.name) in samples.lines
         ],
     }
-    failed = {name: f"failed: {why}" for (id, name), why in samples.failed.items() if id == case.id}
-    lacking = {name: why for (id, name), why in samples.lacking.items() if id == case.id}
+    failed = {name: f"failed: {why}" for (at, name), why in samples.failed.items() if at == case.id}
+    lacking = {name: why for (at, name), why in samples.lacking.items() if at == case.id}
     if failed or lacking:
         row["lacking"] = lacking | failed
     return row
@@ -137,7 +138,10 @@ def run_suite(
         "machine": {**machine.describe(), "load (1 min)": load},
         "versions": suite.versions(),
         "absent": absent,
-        "topics": [dataclasses.asdict(topic) for topic in suite.topics],  # type: ignore[misc]
+        "topics": [
+            {"id": topic.id, "title": topic.title, "about": topic.about, "group": topic.group}
+            for topic in suite.topics
+        ],
         "rows": rows,
     }
     return result, samples
@@ -150,32 +154,44 @@ def print_summary(result: SuiteResult) -> None:
         print(f"{row['topic']:9} {row['title']:52} {ratio}  {render.verdict_text(found).replace('*', '')}")
 
 
+def chosen(name: str | None, topics: Sequence[str]) -> list[Suite]:
+    """The suite asked for, or every one that has a topic asked for."""
+    suites = [SUITES[name]] if name else list(SUITES.values())
+    known = {topic.id for suite in suites for topic in suite.topics}
+    unknown = sorted(set(topics) - known)
+    if unknown:
+        raise SystemExit(f"no such topic: {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    return [suite for suite in suites if not topics or any(topic.id in topics for topic in suite.topics)]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Measures ours beside its peers, in one run.")
     parser.add_argument("topics", nargs="*", metavar="topic", help="only these topics")
-    parser.add_argument("--suite", choices=sorted(SUITES), default="evloop")
+    parser.add_argument("--suite", choices=sorted(SUITES), help="only this one")
     parser.add_argument("--rounds", type=int, help="processes per arm")
     parser.add_argument("--quick", action="store_true", help="small sizes: checks that everything runs")
     parser.add_argument("--no-profiles", action="store_true", help="rows that are behind get no profile")
     options = parser.parse_args(arguments)
-    suite = SUITES[options.suite]
-    unknown = set(options.topics) - {topic.id for topic in suite.topics}
-    if unknown:
-        parser.error(f"no such topic: {', '.join(sorted(unknown))}")
-    rounds = options.rounds or (suite.quick_rounds if options.quick else suite.rounds)
-
-    result, samples = run_suite(suite, options.topics, rounds, options.quick, not options.no_profiles)
-    print_summary(result)
-    for (case, arm), why in samples.failed.items():
-        print(f"FAILED: {case}, {arm}: {why}", file=sys.stderr)
-    if options.quick or options.topics or samples.failed or suite.ours in result["absent"]:
-        folder = ROOT / "build" / "bench"
-        save(result, folder / suite.file)
-        render.write([result], folder)
-        print("not a full run: written to build/bench/", file=sys.stderr)
-        return 1 if samples.failed else 0
-    save(result, render.RESULTS / suite.file)
-    return render.main()
+    whole, partial, faults = 0, [], 0
+    for suite in chosen(options.suite, options.topics):
+        rounds = options.rounds or (suite.quick_rounds if options.quick else suite.rounds)
+        result, samples = run_suite(suite, options.topics, rounds, options.quick, not options.no_profiles)
+        print_summary(result)
+        for (case, arm), why in samples.failed.items():
+            print(f"FAILED: {case}, {arm}: {why}", file=sys.stderr)
+        faults += len(samples.failed)
+        if options.quick or options.topics or samples.failed or suite.ours in result["absent"]:
+            partial.append(result)
+            save(result, PARTIAL / suite.file)
+        else:
+            whole += 1
+            save(result, render.RESULTS / suite.file)
+    if whole:
+        render.main()
+    if partial:
+        render.write(partial, PARTIAL)
+        print(f"not a full run: written to {PARTIAL.relative_to(ROOT)}/", file=sys.stderr)
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def verdict(row: RowResult, ours: str) -> Verdict | None:
 
 
 def against(row: RowResult, family: str, reference: str) -> Summary | None:
-    """How many times better a family is than the reference, round by round: both were measured within moments."""
+    """How many times better a family is than the reference, of each round: the two were measured in turn."""
     by_family = families(row)
     if family not in by_family or reference not in by_family:
         return None

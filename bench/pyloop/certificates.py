@@ -1,4 +1,4 @@
-"""The certificate of the TLS rows: self-signed, made by `openssl` for one process, trusted by its client alone."""
+"""The certificate of the TLS rows: self-signed, made by `openssl` for one process, trusted by its client."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _KEY = "key.pem"
 def make(folder: Path) -> None:
     """ECDSA, so that sixty-four handshakes do not take longer than what is measured after them."""
     command = (
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost "
-        "-addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE"
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+        "-subj /CN=localhost -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE"
     )
     files = ("-keyout", str(folder / _KEY), "-out", str(folder / CERTIFICATE))
     done = subprocess.run((*command.split(), *files), capture_output=True, text=True)

@@ -13,7 +13,7 @@ STUCK_SECONDS = 60
 
 
 def separate() -> None:
-    """Server and client on a core each: the scheduler would put both on one now and then, and measure that."""
+    """Server and client on a core each: the scheduler would put both on one now and then, at random."""
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) > 1:
         os.sched_setaffinity(0, {cores[0]})

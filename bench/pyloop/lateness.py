@@ -1,4 +1,4 @@
-"""How late `sleep(1 ms)` wakes an idle loop: the time beyond the millisecond, and how often it was too early."""
+"""How late `sleep(1 ms)` wakes an idle loop: the time beyond the millisecond, and how often too early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `key=value` arguments of a measurement. One that nobody takes is an error: a typo must not measure something else."""
+"""The `key=value` arguments of a measurement. One that nobody takes is an error: a typo must not pass."""
 
 from __future__ import annotations
 

@@ -60,8 +60,7 @@ async def _tcp(
     protocol: Callable[[], asyncio.BaseProtocol], context: ssl.SSLContext | None = None
 ) -> AsyncIterator[str]:
     loop = asyncio.get_running_loop()
-    extra = {"ssl": context} if context else {}
-    server = await loop.create_server(protocol, HOST, 0, backlog=1024, **extra)
+    server = await loop.create_server(protocol, HOST, 0, backlog=1024, ssl=context)
     yield _address(cast(socket.socket, server.sockets[0]))
     server.close()
 
@@ -95,7 +94,7 @@ async def streams(folder: Path) -> AsyncIterator[str]:
         writer.close()
 
     server = await asyncio.start_server(serve, HOST, 0, backlog=1024)
-    yield _address(cast(socket.socket, server.sockets[0]))
+    yield _address(server.sockets[0])
     server.close()
 
 

@@ -1,4 +1,4 @@
-"""`call_soon_threadsafe`: a flood from one other thread, and two loops in two threads that answer each other."""
+"""`call_soon_threadsafe`: a flood from another thread, and two loops in two threads answering each other."""
 
 from __future__ import annotations
 

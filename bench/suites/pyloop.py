@@ -1,4 +1,4 @@
-"""The asyncio loop against asyncio, uvloop, rloop, zuvloop, and aiofastnet under TLS. Programs: `bench/pyloop`."""
+"""The asyncio loop against asyncio, uvloop, rloop, zuvloop, for TLS aiofastnet. Programs: `bench/pyloop`."""
 
 from __future__ import annotations
 
@@ -95,36 +95,43 @@ _IDLE = (
 )
 
 _ECHO_ABOUT = (
-    "The server is the measured process, the client a process of another core that keeps one message in flight on "
-    "every connection and compares every byte. CPU time is the server's. "
+    "The server is the measured process. The client is a process on another core; it keeps one message in "
+    "flight on every connection and compares every byte. CPU time is the server's."
 )
 
 _TOPICS = (
-    Topic("calls", "Callbacks", "`call_soon` with one argument: a thousand in one turn; each from the one before.", INSIDE),
+    Topic(
+        "calls",
+        "Callbacks",
+        "`call_soon` with one argument: a thousand in one turn; each from the one before.",
+        INSIDE,
+    ),
     Topic(
         "tasks",
         "Tasks",
-        "Ten tasks that `sleep(0)` in turn; a thousand tasks created and awaited; `gather` of ten thousand `sleep(1 ms)`.",
+        "Ten tasks that `sleep(0)` in turn; a thousand tasks created and awaited; `gather` of ten thousand "
+        "`sleep(1 ms)`.",
         INSIDE,
     ),
     Topic(
         "timers",
         "Timers",
-        "Five thousand timers due in 1 to 5 ms, until the last has fired; as many armed, then cancelled; armed and "
-        "cancelled one by one; `async with asyncio.timeout(60)` around a `sleep(0)`.",
+        "Five thousand timers due in 1 to 5 ms, until the last has fired; as many armed, then cancelled; "
+        "armed and cancelled one by one; `async with asyncio.timeout(60)` around a `sleep(0)`.",
         INSIDE,
     ),
     Topic(
         "threads",
         "Other threads",
-        "`call_soon_threadsafe`: one thread posts without a pause; two loops in two threads answer each other.",
+        "`call_soon_threadsafe`: one thread posts without a pause; two loops in two threads answer each "
+        "other.",
         INSIDE,
     ),
     Topic(
         "readers",
         "Readers",
-        "`add_reader` and `remove_reader` in one turn; armed for each event anew; sixteen socket pairs throwing a byte "
-        "back and forth with both ends watched.",
+        "`add_reader` and `remove_reader` in one turn; armed for each event anew; sixteen socket pairs "
+        "throwing a byte back and forth with both ends watched.",
         INSIDE,
     ),
     Topic(
@@ -133,14 +140,24 @@ _TOPICS = (
         "`run_in_executor` with the default executor: one after another, and a hundred at a time.",
         INSIDE,
     ),
-    Topic("processes", "Child processes", "`true` started and awaited; `cat` fed and read through pipes.", INSIDE),
+    Topic(
+        "processes",
+        "Child processes",
+        "`true` started and awaited; `cat` fed and read through pipes.",
+        INSIDE,
+    ),
     *(Topic(face, f"Echo: {title}", _ECHO_ABOUT, NETWORK) for face, title in FACES.items()),
-    Topic("lateness", "Lateness", "How long after its millisecond a sleep returns, on a loop with nothing else to do.", WAITING),
+    Topic(
+        "lateness",
+        "Lateness",
+        "How long after its millisecond a sleep returns, on a loop with nothing else to do.",
+        WAITING,
+    ),
     Topic(
         "idle",
         "Idle",
-        "Resident memory of the server process a connection that has echoed one byte; voluntary context switches of "
-        "all its threads while it sleeps with a server and a far timer in place.",
+        "Resident memory of the server process a connection that has echoed one byte; voluntary context "
+        "switches of all its threads while it sleeps with a server and a far timer in place.",
         WAITING,
     ),
 )
