@@ -6,7 +6,7 @@ set -eu
 python=$(command -v "${PYTHON:-python3}")
 case $python in /*) ;; *) python=$PWD/$python ;; esac
 cd "$(dirname "$0")/.."
-out=$("$python" tools/interpreter.py | head -1)
+out=$("$python" tools/interpreter.py | sed -n 1p)
 suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 profile=${PROFILE:-release}
 case $profile in dev) built=debug ;; *) built=$profile ;; esac

@@ -1,11 +1,42 @@
-"""An asyncio event loop in Rust, for Python alone and inside the Erlang VM."""
+"""An asyncio event loop in Rust, for Python alone and inside the Erlang VM.
+
+    import erlang
+
+    erlang.run(main())
+
+or, wherever a factory is asked for, `erlang.new_event_loop`: `asyncio.Runner(loop_factory=erlang.new_event_loop)`,
+`uvicorn --loop erlang:new_event_loop`.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from ._loop import ErlangEventLoop
+from ._mode import ExecutionMode, detect_mode
+from ._native import __version__
+from ._run import new_event_loop, run, sleep
+
+if TYPE_CHECKING:
+    from ._policy import EventLoopPolicy, get_event_loop_policy, install
+
+__all__ = [
+    "ErlangEventLoop",
+    "EventLoopPolicy",
+    "ExecutionMode",
+    "__version__",
+    "detect_mode",
+    "get_event_loop_policy",
+    "install",
+    "new_event_loop",
+    "run",
+    "sleep",
+]
+
+_POLICY = {"EventLoopPolicy", "get_event_loop_policy", "install"}
 
 
-def new_event_loop() -> ErlangEventLoop:
-    """A new event loop; not set as the current one."""
-    return ErlangEventLoop()
+def __getattr__(name: str) -> Any:
+    if name in _POLICY:
+        from . import _policy
 
-
-__all__ = ["ErlangEventLoop", "new_event_loop"]
+        return getattr(_policy, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

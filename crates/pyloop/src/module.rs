@@ -3,8 +3,8 @@
 use std::ffi::CStr;
 
 use pyrt::{
-    Attached, Borrowed, Fixed, Imported, Instance, Kind, Module, ModuleDef, Owned, PyResult, Raised,
-    RawObject, Traverse, Type, Visit, Visited, confined, import_from, interned,
+    Attached, Borrowed, Fixed, Function, Imported, Instance, Kind, Module, ModuleDef, Owned, PyResult,
+    Raised, RawObject, Traverse, Type, Visit, Visited, confined, import_from, interned,
 };
 
 use crate::arguments::Signatures;
@@ -15,8 +15,6 @@ use crate::timer::TimerHandle;
 interned! {
     pub(crate) struct Names {
         fileno,
-        call_exception_handler,
-        message, exception,
         check_callback = "_check_callback",
         check_thread = "_check_thread",
         cancelled = "_cancelled",
@@ -89,8 +87,17 @@ const RARE: &CStr = c"erlang._handles";
 impl Module for Native {
     const NAME: &'static CStr = c"erlang._native";
     const DOC: &'static CStr = c"The event loop's native part.";
+    const FUNCTIONS: &'static [Function<Self>] = &[
+        Function::<Self>::fast(
+            c"interpreter_id",
+            |py, _state, _args| Ok(py.interpreter_id()),
+            c"interpreter_id()\n--\n\nWhich interpreter this is; 0 is the main one.",
+        ),
+        Function::END,
+    ];
 
     fn exec(py: Attached<'_>, module: Borrowed<'_>) -> PyResult<Self> {
+        pyrt::add(py, &module, c"__version__", &Owned::str(py, env!("CARGO_PKG_VERSION"))?)?;
         Ok(Self {
             names: Names::new(py)?,
             signatures: Signatures::new(py)?,
