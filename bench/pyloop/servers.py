@@ -61,7 +61,7 @@ async def _tcp(
 ) -> AsyncIterator[str]:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(protocol, HOST, 0, backlog=1024, ssl=context)
-    yield _address(cast(socket.socket, server.sockets[0]))
+    yield _address(server.sockets[0])
     server.close()
 
 
