@@ -12,6 +12,7 @@ from pathlib import Path
 
 import plot
 import stats
+from cells import cell, digits, number, ratio_cell, table, verdict_text
 from results import ArmResult, RowResult, SuiteResult, load
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,58 +30,6 @@ compares with that peer alone, round by round: the median of the ratios, with th
 
 BUSY_CLIENT = 95
 """Percent of its core from which on a client may be what was measured."""
-
-_SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
-
-
-def _scale(value: float, unit: str) -> tuple[float, str]:
-    """A divisor and the unit it leads to: rates in k, M or G, times as they are."""
-    if not unit.endswith("/s"):
-        return 1.0, unit.replace("us", "µs")
-    for scale, letter in _SCALES:
-        if abs(value) >= scale:
-            return scale, f"{letter}/s"
-    return 1.0, "/s"
-
-
-def _digits(value: float) -> str:
-    if value >= 100:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-
-
-def number(value: float, unit: str) -> str:
-    scale, label = _scale(value, unit)
-    return f"{_digits(value / scale)} {label}"
-
-
-def cell(arm: ArmResult | None, unit: str) -> str:
-    if arm is None:
-        return "-"
-    scale, label = _scale(arm["median"], unit)
-    low, middle, high = (_digits(arm[key] / scale) for key in ("low", "median", "high"))
-    return f"{middle} {label} ({low} to {high})"
-
-
-def verdict_text(found: stats.Verdict | None) -> str:
-    if found is None:
-        return "not measured"
-    if found.level:
-        return "level"
-    word = "ahead" if found.ahead else "**behind**"
-    return f"{word}, within the spread" if found.overlap else word
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield "| " + " | ".join(head) + " |"
-    yield "|" + "---|" * len(head)
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
-    yield ""
-
-
-def ratio_cell(found: stats.Summary | None) -> str:
-    return f"{found.median:.2f}x ({found.low:.2f} to {found.high:.2f})" if found else "-"
 
 
 def _columns(rows: Sequence[RowResult], ours: str) -> list[str]:
@@ -128,10 +77,10 @@ def _notes(row: RowResult) -> Iterator[str]:
 def _cpu_cell(arm: ArmResult | None) -> str:
     if arm is None:
         return "-"
-    return f"{_digits(arm['cpu_us'])} µs" if "cpu_us" in arm else f"{arm['cpu_seconds']:.3f}"
+    return f"{digits(arm['cpu_us'])} µs" if "cpu_us" in arm else f"{arm['cpu_seconds']:.3f}"
 
 
-def _cpu(rows: Sequence[RowResult], columns: Sequence[str]) -> Iterator[str]:
+def _cpu(rows: Sequence[RowResult], columns: Sequence[str], reference: str) -> Iterator[str]:
     each = any("cpu_us" in arm for row in rows for arm in row["arms"])
     yield f"CPU {'time an operation' if each else 'seconds of the measured part'}, all threads:"
     yield ""
@@ -140,9 +89,12 @@ def _cpu(rows: Sequence[RowResult], columns: Sequence[str]) -> Iterator[str]:
     body = []
     for row in reversed(by_case.values()):
         by_family = stats.families(row)
-        cells = (_cpu_cell(by_family.get(column)) for column in columns)
-        body.append([row["title"].removesuffix(", p50"), *cells])
-    yield from _table(["", *columns], body)
+        line = [row["title"].removesuffix(", p50"), *(_cpu_cell(by_family.get(column)) for column in columns)]
+        if reference:
+            found = stats.cpu_against(row, columns[0], reference)
+            line.append(f"{found:.2f}x" if found else "-")
+        body.append(line)
+    yield from table(["", *columns, *([f"to {reference}"] if reference else [])], body)
 
 
 Losses = list[tuple[RowResult, stats.Verdict]]
@@ -181,7 +133,7 @@ def _profiles(losses: Losses, topics: dict[str, str]) -> Iterator[str]:
             yield from ("No profile was taken: `perf` is not there or may not count.", "")
         for arm, spots in profiles.items():
             body = ([f"`{spot['where'].replace('|', '¦')}`", f"{spot['percent']:.1f} %"] for spot in spots)
-            yield from _table([arm, "CPU"], body)
+            yield from table([arm, "CPU"], body)
 
 
 def groups(suite: SuiteResult) -> dict[str, list[RowResult]]:
@@ -221,9 +173,12 @@ def _means(suite: SuiteResult) -> Iterator[str]:
     yield ""
     body = []
     for group, rows in grouped.items():
-        means = (stats.group_mean(rows, name, reference) for name in columns)
-        body.append([group, *(f"{mean[0]:.2f}x ({mean[1]})" if mean else "-" for mean in means)])
-    yield from _table(["", *columns], body)
+        for what, compare in (("", stats.rate_against), (", CPU time", stats.cpu_against)):
+            means = (stats.group_mean(rows, name, reference, compare) for name in columns)
+            body.append(
+                [f"{group}{what}", *(f"{mean[0]:.2f}x ({mean[1]})" if mean else "-" for mean in means)]
+            )
+    yield from table(["", *columns], body)
     for group in grouped:
         yield from (f"![Ratios to {reference}: {group}]({plot_name(suite, group)})", "")
 
@@ -235,7 +190,7 @@ def render_suite(suite: SuiteResult) -> Iterator[str]:
     yield f"Measured on {suite['date']}, {suite['rounds']} rounds in {suite['seconds']} s{quick}."
     yield ""
     facts = {**suite["machine"], **suite["versions"]}
-    yield from _table(["", ""], ([key, value] for key, value in facts.items()))
+    yield from table(["", ""], ([key, value] for key, value in facts.items()))
     topics = {topic["id"]: topic["title"] for topic in suite["topics"]}
     summary, losses = _summary(suite, topics)
     for family, why in suite.get("absent", {}).items():
@@ -252,14 +207,14 @@ def render_suite(suite: SuiteResult) -> Iterator[str]:
         yield ""
         yield topic["about"]
         yield ""
-        yield from _table(
+        yield from table(
             ["", *columns, "ratio", "verdict", *([f"to {reference}"] if reference else [])],
             [_row_cells(row, columns, suite["ours"], reference) for row in rows],
         )
         notes = [note for row in rows for note in _notes(row)]
         if notes:
             yield from (*notes, "")
-        yield from _cpu(rows, columns)
+        yield from _cpu(rows, columns, reference)
     if losses:
         yield from ("### Profiles of the rows that are behind", "")
         yield "Of the whole process, so with what lies outside the measured part."

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import render
+import cells
 from model import Arm, Case
 
 STUCK_SECONDS = 300
@@ -97,4 +97,4 @@ def _sample(case: Case, arm: Arm, quick: bool, samples: Samples) -> str:
         samples.failed[key] = str(why)
         return f"FAILED: {why}"
     samples.lines.setdefault(key, []).append(line)
-    return ", ".join(render.number(line[metric.key], metric.unit) for metric in case.metrics)
+    return ", ".join(cells.number(line[metric.key], metric.unit) for metric in case.metrics)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import cells
 import hotspots
 import machine
 import render
@@ -151,7 +152,7 @@ def print_summary(result: SuiteResult) -> None:
     for row in result["rows"]:
         found = stats.verdict(row, result["ours"])
         ratio = f"{found.ratio:6.2f}x" if found else "      -"
-        print(f"{row['topic']:9} {row['title']:52} {ratio}  {render.verdict_text(found).replace('*', '')}")
+        print(f"{row['topic']:9} {row['title']:52} {ratio}  {cells.verdict_text(found).replace('*', '')}")
 
 
 def chosen(name: str | None, topics: Sequence[str]) -> list[Suite]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from model import Better
@@ -93,8 +93,27 @@ def geometric_mean(ratios: Iterable[float]) -> float | None:
     return statistics.geometric_mean(usable) if usable else None
 
 
-def group_mean(rows: Iterable[RowResult], family: str, reference: str) -> tuple[float, int] | None:
+def rate_against(row: RowResult, family: str, reference: str) -> float | None:
+    found = against(row, family, reference)
+    return found.median if found else None
+
+
+def cpu_against(row: RowResult, family: str, reference: str) -> float | None:
+    """How many times less CPU time an operation takes: steadier than a rate where others use the cores."""
+    by_family = families(row)
+    mine, other = (
+        by_family[name].get("cpu_us") if name in by_family else None for name in (family, reference)
+    )
+    return ratio(mine, other, "lower") if mine and other else None
+
+
+Compare = Callable[[RowResult, str, str], float | None]
+
+
+def group_mean(
+    rows: Iterable[RowResult], family: str, reference: str, compare: Compare = rate_against
+) -> tuple[float, int] | None:
     """The geometric mean over the rows that both have, and how many those are."""
-    found = [summary.median for row in rows if (summary := against(row, family, reference))]
+    found = [one for row in rows if (one := compare(row, family, reference)) is not None]
     mean = geometric_mean(found)
     return None if mean is None else (mean, len(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cells
 import render
 from results import RowResult, SuiteResult
 from rows import arm, row, suite
@@ -68,10 +69,10 @@ def test_every_suite_has_a_section_with_machine_and_versions() -> None:
 
 
 def test_rates_are_scaled_and_times_are_not() -> None:
-    assert render.number(7_217_310.0, "posts/s") == "7.22 M/s"
-    assert render.number(984_578.0, "posts/s") == "985 k/s"
-    assert render.number(1275.6, "ms") == "1276 ms"
-    assert render.number(8.476, "us") == "8.48 µs"
+    assert cells.number(7_217_310.0, "posts/s") == "7.22 M/s"
+    assert cells.number(984_578.0, "posts/s") == "985 k/s"
+    assert cells.number(1275.6, "ms") == "1276 ms"
+    assert cells.number(8.476, "us") == "8.48 µs"
 
 
 def test_two_percentiles_of_one_run_share_a_line_of_cpu_time() -> None:
@@ -100,6 +101,14 @@ def test_every_plot_the_page_calls_for_is_drawn() -> None:
     assert all(f"]({name})" in page for name in render.plots(found))
     assert list(render.plots(found)) == ["plots/evloop-network.svg"]
     assert render.plots(suite(row("higher", arm("evloop", 1)))) == {}
+
+
+def test_cpu_time_is_compared_with_the_reference_too() -> None:
+    ours, peer = arm("evloop", 10), arm("libuv", 10)
+    ours["cpu_us"], peer["cpu_us"] = 2.0, 5.0
+    page = render.render([compared(row("higher", ours, peer))])
+    assert "| the posts.1 row | 2.00 µs | 5.00 µs | 2.50x |" in page
+    assert "| network, CPU time | 2.50x (1) |" in page
 
 
 def test_cpu_time_an_operation_is_shown_where_it_is_known() -> None:
