@@ -104,9 +104,7 @@ def cases_of(suite: Suite, topics: Sequence[str], absent: dict[str, str]) -> lis
     ]
 
 
-def run_suite(
-    suite: Suite, topics: Sequence[str], rounds: int, quick: bool, profiles: bool = True
-) -> tuple[SuiteResult, Samples]:
+def run_suite(suite: Suite, topics: Sequence[str], rounds: int, quick: bool) -> tuple[SuiteResult, Samples]:
     print(f"building {suite.id}", file=sys.stderr, flush=True)
     busy = machine.is_busy()
     suite.build()
@@ -125,8 +123,6 @@ def run_suite(
     rows = row_results(cases, samples)
     seconds = round(time.monotonic() - started)
     load = f"{before} before, {machine.load_average()} after"
-    if profiles and not quick:
-        add_profiles(suite, rows)
     result: SuiteResult = {
         "suite": suite.results or suite.id,
         "title": suite.title,
@@ -176,8 +172,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     whole, partial, faults = 0, [], 0
     for suite in chosen(options.suite, options.topics):
         rounds = options.rounds or (suite.quick_rounds if options.quick else suite.rounds)
-        result, samples = run_suite(suite, options.topics, rounds, options.quick, not options.no_profiles)
+        result, samples = run_suite(suite, options.topics, rounds, options.quick)
         print_summary(result)
+        # Before the profiles, so that a run ended among them has its numbers.
+        save(result, PARTIAL / suite.file)
+        if not options.quick and not options.no_profiles:
+            add_profiles(suite, result["rows"])
         for (case, arm), why in samples.failed.items():
             print(f"FAILED: {case}, {arm}: {why}", file=sys.stderr)
         faults += len(samples.failed)
