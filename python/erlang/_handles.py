@@ -2,13 +2,15 @@
 
 import sys
 from asyncio import base_events, events, format_helpers
-from asyncio.log import logger
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from traceback import StackSummary
 
     from ._loop import ErlangEventLoop
+
+# Private parts of asyncio, for which there are no types.
+_base: Any = base_events
 
 # Since 3.13 a callback is described without its arguments unless debug mode is on.
 _HAS_DEBUG = sys.version_info >= (3, 13)
@@ -53,8 +55,8 @@ def run_in_debug(loop: "ErlangEventLoop", handle: events.Handle) -> None:
         handle._run()
         took = loop.time() - start
         if took >= loop.slow_callback_duration:
-            name = base_events._format_handle(handle)  # type: ignore[attr-defined]
-            logger.warning("Executing %s took %.3f seconds", name, took)
+            name = _base._format_handle(handle)
+            _base.logger.warning("Executing %s took %.3f seconds", name, took)
     finally:
         loop._current_handle = None
 

@@ -66,10 +66,12 @@ class ErlangEventLoop(_native.Loop, Transports, Subprocesses):
     def _make_self_pipe(self) -> None:
         # Threads wake the loop natively. Signals need a pair of sockets, made when the first handler is added.
         self._ssock = self._csock = None
+        self._internal_fds += 1
 
     def _close_self_pipe(self) -> None:
         if self._ssock is not None:
             super()._close_self_pipe()
+        self._internal_fds -= 1
 
     def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
         """Calls back when a signal arrives. Main thread only."""
