@@ -42,6 +42,8 @@ class Case:
     params: tuple[str, ...] = ()
     quick: tuple[str, ...] = ()
     """Smaller parameters for a run that only checks that everything runs."""
+    profile: tuple[str, ...] = ()
+    """Added to `params` for a profile: a longer run, in which the start of the process weighs less."""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,9 @@ def add_profiles(suite: Suite, rows: Sequence[RowResult]) -> None:
         for name in (found.ours["name"], found.peer["name"]):
             if (case.id, name) not in taken:
                 print(f"profile: {case.id} {name}", file=sys.stderr, flush=True)
-                taken[case.id, name] = hotspots.profile(command(case, arms[name], quick=False))
+                taken[case.id, name] = hotspots.profile(
+                    [*command(case, arms[name], quick=False), *case.profile]
+                )
             row.setdefault("profiles", {})[name] = taken[case.id, name]
 
 

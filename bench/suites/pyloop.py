@@ -40,6 +40,7 @@ def _rate(topic: str, row: str, title: str, unit: str) -> Case:
         metrics=(Metric(title, unit, "higher"),),
         params=(f"row={row}",),
         quick=(f"row={row}", "millis=40"),
+        profile=("millis=1500",),
     )
 
 
@@ -53,6 +54,7 @@ def _echo(face: str, kib: int, conns: int) -> Case:
         metrics=(Metric(f"{kib} KiB, {many}", "echoes/s", "higher"),),
         params=(*load, "warm=60", "millis=250"),
         quick=(*load, "warm=10", "millis=30"),
+        profile=("millis=1500",),
     )
 
 
