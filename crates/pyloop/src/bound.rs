@@ -1,6 +1,10 @@
 //! `Bound`: what both kinds of handle are made of, and what both can do. A call bound to a loop and a context.
 //!
 //! Any attached thread may look at a handle or cancel it; the loop's thread runs it.
+//!
+//! Handles are made and dropped by the million, so the collector does not know them: being counted by it costs more than
+//! all the rest. It does not need to: a handle that has run, was cancelled, or whose loop was closed refers to no callback,
+//! and for one that waits the loop, which the collector knows, answers.
 
 use pyrt::{
     Attached, Borrowed, Class, Context, Fixed, Guarded, Instance, Kind, Obj, ObjCell, Owned, PyResult,
@@ -45,11 +49,6 @@ impl Traverse for Bound {
         self.context.traverse(visit)?;
         self.pending.traverse(visit)?;
         self.traceback.traverse(visit)
-    }
-
-    fn clear(&self, py: Attached<'_>) {
-        self.pending.clear(py);
-        self.traceback.clear(py);
     }
 }
 
@@ -102,14 +101,15 @@ impl Bound {
     }
 
     /// Runs the call in its context. Exceptions go to the loop's exception handler, except those that end the loop.
+    ///
+    /// A handle that runs `once` lets go of its call, so that no cycle goes through a handle that is done: handles are not
+    /// known to the collector.
     #[inline]
-    pub(crate) fn run(&self, py: Attached<'_>, this: &Obj) -> PyResult<()> {
-        // A handle that nobody else refers to cannot be looked at while it runs: its references are moved, not counted.
-        let unseen = this.refcount(py) == 1;
+    pub(crate) fn run(&self, py: Attached<'_>, this: &Obj, once: bool) -> PyResult<()> {
         let call = self.pending.with(py, |pending| {
             if pending.cancelled {
                 None
-            } else if unseen {
+            } else if once {
                 Some(std::mem::take(&mut pending.call))
             } else {
                 Some(pending.call.clone_ref(py))
@@ -118,28 +118,48 @@ impl Bound {
         let Some(call) = call else { return Ok(()) };
         match run_in(py, &self.context, || call.invoke(py)) {
             Ok(()) => Ok(()),
-            Err(raised) => self.failed(py, this, unseen.then_some(call), raised),
+            Err(raised) => self.failed(py, this, once.then_some(call), raised),
         }
     }
 
     #[cold]
     fn failed(&self, py: Attached<'_>, this: &Obj, taken: Option<Call>, raised: Raised) -> PyResult<()> {
-        if raised.matches(py, &Kind::SystemExit.class(py))
-            || raised.matches(py, &Kind::KeyboardInterrupt.class(py))
-        {
+        if ends_the_loop(py, &raised) {
             return Err(raised);
         }
         let exception = raised.take(py).into_value();
+        let once = taken.is_some();
         if let Some(call) = taken {
-            // The report names the callback; and it may have been cancelled meanwhile by way of a weak reference.
+            // The report names the callback, unless the handle was cancelled while it ran.
             self.pending.with(py, |pending| {
                 if !pending.cancelled {
                     pending.call = call;
                 }
             })?;
         }
-        self.native().report.get(py)?.call(py, [this.borrow(), exception.borrow()]).map(drop)
+        let reported = self.native().report.get(py)?.call(py, [this.borrow(), exception.borrow()]).map(drop);
+        if once {
+            self.forget(py)?;
+        }
+        reported
     }
+
+    /// Lets go of the call. Afterwards the handle does nothing and refers to nothing.
+    pub(crate) fn forget(&self, py: Attached<'_>) -> PyResult<()> {
+        self.pending.with(py, |pending| std::mem::take(&mut pending.call)).map(drop)
+    }
+
+    /// Shows what a handle refers to, on behalf of the loop that alone holds it.
+    pub(crate) fn show(&self, holder: &Obj, visit: &mut Visit<'_>) -> Visited {
+        // SAFETY: the collector calls this attached, and nothing is done with the token but to read a number.
+        let py = unsafe { Attached::assume() };
+        if holder.refcount(py) == 1 { self.traverse(visit) } else { Ok(()) }
+    }
+}
+
+/// Whether an exception goes past the exception handler.
+pub(crate) fn ends_the_loop(py: Attached<'_>, raised: &Raised) -> bool {
+    raised.matches(py, &Kind::SystemExit.class(py)) || raised.matches(py, &Kind::KeyboardInterrupt.class(py))
 }
 
 /// A class with a `Bound` in its payload.
@@ -164,7 +184,7 @@ pub(crate) fn context<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> P
 }
 
 pub(crate) fn run<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<()> {
-    this.bound().run(py, &this.object())
+    this.bound().run(py, &this.object(), false)
 }
 
 pub(crate) fn callback<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Option<Owned>> {

@@ -19,6 +19,8 @@ pub(crate) type Posted = Box<dyn FnOnce(Attached<'_>) + Send>;
 /// Something in the ready queue.
 pub(crate) enum Entry {
     Soon(Typed<Handle>),
+    /// The handle of a reader or writer, which stays registered.
+    Event(Typed<Handle>),
     Timer(Typed<TimerHandle>),
     /// A handle of asyncio's own making, such as that of a signal.
     Foreign(Owned),
@@ -32,8 +34,8 @@ unsafe impl Confined for Entry {}
 impl Traverse for Entry {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
         match self {
-            Self::Soon(handle) => handle.traverse(visit),
-            Self::Timer(handle) => handle.traverse(visit),
+            Self::Soon(handle) | Self::Event(handle) => handle.bound().show(handle.object(), visit),
+            Self::Timer(handle) => handle.bound().show(handle.object(), visit),
             Self::Foreign(object) | Self::Native(object, ..) => object.traverse(visit),
             Self::Posted(_) => Ok(()),
         }
@@ -45,8 +47,9 @@ impl Entry {
     #[inline]
     pub(crate) fn run(self, py: Attached<'_>, native: &Native) -> PyResult<()> {
         match self {
-            Self::Soon(handle) => handle.bound().run(py, handle.object()),
-            Self::Timer(handle) => handle.bound().run(py, handle.object()),
+            Self::Soon(handle) => handle.bound().run(py, handle.object(), true),
+            Self::Event(handle) => handle.bound().run(py, handle.object(), false),
+            Self::Timer(handle) => handle.bound().run(py, handle.object(), true),
             Self::Foreign(handle) => run_foreign(py, native, handle.borrow()),
             Self::Native(target, ready, interest) => match ready(py, target.borrow(), interest) {
                 Ok(()) => Ok(()),
@@ -59,10 +62,20 @@ impl Entry {
         }
     }
 
+    /// Lets go of the callback, for one that has run or never will.
+    #[cold]
+    pub(crate) fn forget(&self, py: Attached<'_>) -> PyResult<()> {
+        match self {
+            Self::Soon(handle) => handle.bound().forget(py),
+            Self::Timer(handle) => handle.bound().forget(py),
+            Self::Event(_) | Self::Foreign(_) | Self::Native(..) | Self::Posted(_) => Ok(()),
+        }
+    }
+
     /// The handle that Python knows it by, if there is one.
     pub(crate) fn handle(&self) -> Option<Borrowed<'_>> {
         match self {
-            Self::Soon(handle) => Some(handle.object().borrow()),
+            Self::Soon(handle) | Self::Event(handle) => Some(handle.object().borrow()),
             Self::Timer(handle) => Some(handle.object().borrow()),
             Self::Foreign(object) => Some(object.borrow()),
             Self::Native(..) | Self::Posted(_) => None,
@@ -104,10 +117,10 @@ impl Source {
 impl Traverse for Source {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
         match self {
-            Self::Callbacks { reader, writer, .. } => {
-                reader.traverse(visit)?;
-                writer.traverse(visit)
-            }
+            Self::Callbacks { reader, writer, .. } => [reader, writer]
+                .into_iter()
+                .flatten()
+                .try_for_each(|handle| handle.bound().show(handle.object(), visit)),
             Self::Native(object, _) => object.traverse(visit),
         }
     }

@@ -193,9 +193,9 @@ impl Loop {
     /// The last step of `close()`: epoll and its fds go, and with them every callback that was to come.
     fn release(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<()> {
         this.closed.store(true, Relaxed);
-        // Dropped outside of the guard: callbacks have destructors.
-        drop(this.state.with(py, std::mem::take)?);
-        Ok(())
+        let mut state = this.state.with(py, std::mem::take)?;
+        // Outside of the guard: callbacks have destructors.
+        state.forget(py)
     }
 
     fn stats(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {

@@ -3,8 +3,7 @@
 use std::ffi::CStr;
 
 use pyrt::{
-    Attached, Class, Fixed, Method, Offset, Property, Traverse, TypeSlot, Visit, Visited, WeakSlot, confined,
-    offset,
+    Class, Fixed, Method, Offset, Property, Traverse, TypeSlot, Visit, Visited, WeakSlot, confined, offset,
 };
 
 use crate::bound::{self, Bound, IsHandle};
@@ -40,15 +39,13 @@ impl Traverse for Handle {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
         self.bound.traverse(visit)
     }
-
-    fn clear(&self, py: Attached<'_>) {
-        self.bound.clear(py);
-    }
 }
 
 impl Class for Handle {
     const NAME: &'static CStr = c"erlang._native.Handle";
     const DOC: &'static CStr = c"What is returned for a callback that was scheduled.";
+    const GC: bool = false;
+    const CHAINS: bool = false;
     const WEAKREFS: Option<Offset<Self, WeakSlot>> = Some(offset!(Handle, weak));
     const METHODS: &'static [Method<Self>] = &[
         Method::noargs(c"cancel", bound::cancel::<Self>, c"cancel($self)\n--\n\nThe callback will not run."),

@@ -3,11 +3,12 @@
 use std::ffi::CStr;
 
 use pyrt::{
-    Attached, Borrowed, Fixed, Function, Imported, Instance, Kind, Module, ModuleDef, Owned, PyResult,
-    Raised, RawObject, Traverse, Type, Visit, Visited, confined, import_from, interned,
+    Attached, Borrowed, Fixed, Function, Imported, Instance, Module, ModuleDef, Owned, PyResult, Raised,
+    RawObject, Traverse, Type, Visit, Visited, confined, import_from, interned,
 };
 
 use crate::arguments::Signatures;
+use crate::bound::ends_the_loop;
 use crate::event_loop::Loop;
 use crate::handle::Handle;
 use crate::timer::TimerHandle;
@@ -147,9 +148,7 @@ impl Native {
         target: Borrowed<'_>,
         raised: Raised,
     ) -> PyResult<()> {
-        if raised.matches(py, &Kind::SystemExit.class(py))
-            || raised.matches(py, &Kind::KeyboardInterrupt.class(py))
-        {
+        if ends_the_loop(py, &raised) {
             return Err(raised);
         }
         let exception = raised.take(py).into_value();

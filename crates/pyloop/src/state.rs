@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use evloop::os::{Events, Nanos, Poller};
 use evloop::{Core, Interest, SourceToken, Tuning, Wait};
-use pyrt::{Attached, Confined, Traverse, Typed, Visit, Visited, confined};
+use pyrt::{Attached, Confined, PyResult, Traverse, Typed, Visit, Visited, confined};
 
 use crate::bound::IsHandle;
 use crate::entry::{Entry, Posted, Source};
@@ -23,7 +23,7 @@ unsafe impl Confined for PyCore {}
 
 impl Traverse for PyCore {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
-        self.0.timer_payloads().try_for_each(|timer| timer.traverse(visit))?;
+        self.0.timer_payloads().try_for_each(|timer| timer.bound().show(timer.object(), visit))?;
         self.0.source_payloads().try_for_each(|source| source.traverse(visit))
     }
 }
@@ -135,7 +135,7 @@ impl State {
                             if handle.bound().is_cancelled(py) {
                                 dead.push((*fd, direction));
                             } else {
-                                self.ready.push_back(Entry::Soon(handle.clone_ref(py)));
+                                self.ready.push_back(Entry::Event(handle.clone_ref(py)));
                             }
                         }
                     }
@@ -165,6 +165,19 @@ impl State {
         if self.spare.capacity() < batch.capacity() {
             self.spare = batch;
         }
+    }
+
+    /// Lets go of every callback that was to come; users may still hold its handle. For a state that was taken out.
+    pub(crate) fn forget(&mut self, py: Attached<'_>) -> PyResult<()> {
+        self.ready.drain(..).try_for_each(|entry| entry.forget(py))?;
+        let Some(PyCore(mut core)) = self.core.take() else { return Ok(()) };
+        let (timers, sources) = core.clear();
+        for timer in timers {
+            timer.fired();
+            timer.bound().forget(py)?;
+        }
+        drop(sources);
+        Ok(())
     }
 
     pub(crate) fn token_of(&self, fd: i32) -> Option<SourceToken> {

@@ -119,15 +119,13 @@ impl Traverse for TimerHandle {
         self.bound.traverse(visit)?;
         self.given.traverse(visit)
     }
-
-    fn clear(&self, py: Attached<'_>) {
-        self.bound.clear(py);
-    }
 }
 
 impl Class for TimerHandle {
     const NAME: &'static CStr = c"erlang._native.TimerHandle";
     const DOC: &'static CStr = c"What is returned for a callback that was scheduled for a time.";
+    const GC: bool = false;
+    const CHAINS: bool = false;
     const WEAKREFS: Option<Offset<Self, WeakSlot>> = Some(offset!(TimerHandle, weak));
     const METHODS: &'static [Method<Self>] = &[
         Method::noargs(c"cancel", TimerHandle::cancel, c"cancel($self)\n--\n\nThe callback will not run."),

@@ -70,9 +70,12 @@ impl Loop {
     /// Runs an entry with a look at the clock, as asyncio's debug mode does.
     #[cold]
     fn run_in_debug(&self, py: Attached<'_>, this: Instance<'_, Self>, entry: Entry) -> PyResult<()> {
-        match entry.handle() {
-            Some(handle) => self.native().run_in_debug.get(py)?.call(py, [this.object(), handle]).map(drop),
-            None => entry.run(py, self.native()),
+        let Some(handle) = entry.handle() else { return entry.run(py, self.native()) };
+        let done = self.native().run_in_debug.get(py)?.call(py, [this.object(), handle]).map(drop);
+        match done {
+            Ok(()) => entry.forget(py),
+            // The exception is on its way out; the callback goes with the handle.
+            Err(raised) => Err(raised),
         }
     }
 }
