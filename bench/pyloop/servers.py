@@ -16,7 +16,9 @@ from typing import cast
 
 from pyloop import certificates
 
-CHUNK = 256 * 1024
+BUFFER = 256 * 1024
+READ = 100 * 1024
+"""What a program asks `read` and `sock_recv` for. Below the size from which on malloc maps and unmaps its memory."""
 HOST = "127.0.0.1"
 
 
@@ -33,7 +35,7 @@ class BufferedEcho(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._view = memoryview(bytearray(CHUNK))
+        self._view = memoryview(bytearray(BUFFER))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._view
@@ -88,7 +90,7 @@ async def unix(folder: Path) -> AsyncIterator[str]:
 @contextlib.asynccontextmanager
 async def streams(folder: Path) -> AsyncIterator[str]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(CHUNK):
+        while data := await reader.read(READ):
             writer.write(data)
             await writer.drain()
         writer.close()
@@ -108,7 +110,7 @@ async def sock(folder: Path) -> AsyncIterator[str]:
     async def serve(connection: socket.socket) -> None:
         with connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            while data := await loop.sock_recv(connection, CHUNK):
+            while data := await loop.sock_recv(connection, READ):
                 await loop.sock_sendall(connection, data)
 
     async def accept() -> None:
