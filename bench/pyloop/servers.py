@@ -18,7 +18,7 @@ from pyloop import certificates
 
 BUFFER = 256 * 1024
 READ = 100 * 1024
-"""What a program asks `read` and `sock_recv` for. Below the size from which on malloc maps and unmaps its memory."""
+"""What a program asks `read` and `sock_recv` for: below the size that malloc maps and unmaps each time."""
 HOST = "127.0.0.1"
 
 
