@@ -3,6 +3,8 @@
 PYTHON ?= python3
 CARGO  ?= cargo
 TOPICS ?=
+SUITE  ?=
+QUICK  ?=
 export PYTHON CARGO
 
 # Compiled Python goes with the other build products, so `clean` is two directories.
@@ -85,8 +87,8 @@ fmt: setup ## format the Rust and the Python
 	$(VENV)/ruff check --fix $(PY_SOURCES)
 	$(VENV)/ruff format $(PY_SOURCES)
 
-bench: setup ## the benchmarks, peers in the same run (TOPICS="timers ..." for some)
-	$(VENV)/python bench/run.py $(TOPICS)
+bench: setup ## the benchmarks, peers in the same run (SUITE=pyloop, TOPICS="timers ...", QUICK=1 for less)
+	$(VENV)/python bench/run.py $(if $(SUITE),--suite $(SUITE)) $(if $(QUICK),--quick) $(TOPICS)
 
 doctor: ## what this machine has, what it lacks, and how to get it
 	@command -v $(PYTHON) >/dev/null || { echo 'missing   python         PYTHON=$(PYTHON) is not there'; exit 1; }

@@ -42,6 +42,8 @@ class Case:
     params: tuple[str, ...] = ()
     quick: tuple[str, ...] = ()
     """Smaller parameters for a run that only checks that everything runs."""
+    profile: tuple[str, ...] = ()
+    """Added to `params` for a profile: a longer run, in which the start of the process weighs less."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Topic:
     id: str
     title: str
     about: str
+    group: str = ""
+    """Topics of one group share a geometric mean and a plot."""
 
 
 @dataclass(frozen=True)
@@ -61,3 +65,15 @@ class Suite:
     cases: tuple[Case, ...]
     build: Callable[[], None]
     versions: Callable[[], dict[str, str]] = field(default=dict)
+    absent: Callable[[], dict[str, str]] = field(default=dict)
+    """Families that this machine cannot measure, and why; asked after the build."""
+    reference: str = ""
+    """The peer that every row is also compared with by itself, round by round."""
+    results: str = ""
+    """The name of the result file, where it is not the suite's."""
+    rounds: int = 5
+    quick_rounds: int = 2
+
+    @property
+    def file(self) -> str:
+        return f"{self.results or self.id}.json"

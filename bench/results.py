@@ -19,6 +19,10 @@ class ArmResult(TypedDict):
     low: float
     high: float
     cpu_seconds: float
+    cpu_us: NotRequired[float]
+    """CPU time of the measured process an operation, in microseconds."""
+    client_percent: NotRequired[float]
+    """How much of the time its client was busy: near 100 the client is what was measured."""
     early_percent: NotRequired[float]
     """Timers that fired before their time, for an arm that does not promise otherwise."""
 
@@ -37,12 +41,15 @@ class RowResult(TypedDict):
     arms: list[ArmResult]
     profiles: NotRequired[dict[str, list[Hotspot]]]
     """By arm; taken for a row that is behind."""
+    lacking: NotRequired[dict[str, str]]
+    """Arms that could not do the row, and why."""
 
 
 class TopicResult(TypedDict):
     id: str
     title: str
     about: str
+    group: NotRequired[str]
 
 
 class SuiteResult(TypedDict):
@@ -57,6 +64,9 @@ class SuiteResult(TypedDict):
     versions: dict[str, str]
     topics: list[TopicResult]
     rows: list[RowResult]
+    reference: NotRequired[str]
+    absent: NotRequired[dict[str, str]]
+    """Families that were not there at all."""
 
 
 def save(result: SuiteResult, path: Path) -> None:

@@ -1,76 +1,34 @@
 #!/usr/bin/env python3
 """Builds and runs a suite: interleaved rounds in fresh processes, medians and spreads, JSON and the page.
 
-Only a full run writes `bench/results/<suite>.json` and `docs/benchmarks.md`; a quick or partial one writes
-the same two files below `build/bench/`, so that half a result never replaces a whole one.
+Only a full run writes `bench/results/<suite>.json` and `docs/`; a quick, partial or failed one writes the
+same files below `build/bench/`, so that half a result never replaces a whole one.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
-import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import cells
 import hotspots
 import machine
 import render
 import stats
 from model import Arm, Case, Metric, Suite
 from results import ArmResult, Hotspot, RowResult, SuiteResult, save
-from suites import evloop
+from rounds import Line, Samples, command, run_rounds
+from suites import evloop, pyloop
 
 ROOT = Path(__file__).resolve().parent.parent
-SUITES = {suite.id: suite for suite in (evloop.SUITE,)}
-FULL_ROUNDS, QUICK_ROUNDS = 5, 2
-STUCK_SECONDS = 300
-"""A process that hangs ends the run; no result depends on it."""
-
-Line = dict[str, float]
-"""The numbers of one JSON line."""
-Lines = dict[tuple[str, str], list[Line]]
-"""By case and arm."""
-
-
-def command(case: Case, arm: Arm, quick: bool) -> list[str]:
-    return [*arm.command, *(case.quick if quick else case.params)]
-
-
-def measure(case: Case, arm: Arm, quick: bool) -> Line:
-    """One process, one line. A failed check inside it ends the whole run: there is nothing to average."""
-    line = command(case, arm, quick)
-    try:
-        run = subprocess.run(line, capture_output=True, text=True, timeout=STUCK_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise SystemExit(f"{case.id}, {arm.name}: hangs") from None
-    if run.returncode != 0:
-        raise SystemExit(f"{case.id}, {arm.name}: {run.stderr.strip() or f'exit code {run.returncode}'}")
-    answer = json.loads(run.stdout)
-    if answer["topic"] != case.topic:
-        raise SystemExit(f"{case.id}, {arm.name}: answers for {answer['topic']}")
-    return {key: float(value) for key, value in answer.items() if isinstance(value, int | float)}
-
-
-def run_rounds(cases: Sequence[Case], rounds: int, quick: bool) -> Lines:
-    """Round by round over all, so that noise hits all arms alike; who starts changes with the round."""
-    lines: Lines = {}
-    total = rounds * sum(len(case.arms) for case in cases)
-    done = 0
-    for turn in range(rounds):
-        for case in cases:
-            first = turn % len(case.arms)
-            for arm in case.arms[first:] + case.arms[:first]:
-                done += 1
-                line = measure(case, arm, quick)
-                lines.setdefault((case.id, arm.name), []).append(line)
-                shown = ", ".join(render.number(line[metric.key], metric.unit) for metric in case.metrics)
-                print(f"[{done:3}/{total}] {case.id:14} {arm.name:26} {shown}", file=sys.stderr, flush=True)
-    return lines
+PARTIAL = ROOT / "build" / "bench"
+SUITES = {suite.id: suite for suite in (evloop.SUITE, pyloop.SUITE)}
 
 
 def arm_result(arm: Arm, metric: Metric, lines: Sequence[Line]) -> ArmResult:
@@ -87,25 +45,37 @@ def arm_result(arm: Arm, metric: Metric, lines: Sequence[Line]) -> ArmResult:
         "high": summary.high,
         "cpu_seconds": statistics.median(line["cpu_seconds"] for line in lines),
     }
-    early = [line["early_percent"] for line in lines if "early_percent" in line]
-    if early:
-        result["early_percent"] = statistics.median(early)
+    if all("early_percent" in line for line in lines):
+        result["early_percent"] = statistics.median(line["early_percent"] for line in lines)
+    if all("cpu_us" in line for line in lines):
+        result["cpu_us"] = statistics.median(line["cpu_us"] for line in lines)
+    if all("client_percent" in line for line in lines):
+        result["client_percent"] = statistics.median(line["client_percent"] for line in lines)
     return result
 
 
-def row_results(cases: Sequence[Case], lines: Lines) -> list[RowResult]:
-    return [
-        {
-            "id": case.id if metric.key == "value" else f"{case.id}#{metric.key}",
-            "topic": case.topic,
-            "title": metric.title,
-            "unit": metric.unit,
-            "better": metric.better,
-            "arms": [arm_result(arm, metric, lines[case.id, arm.name]) for arm in case.arms],
-        }
-        for case in cases
-        for metric in case.metrics
-    ]
+def _row_result(case: Case, metric: Metric, samples: Samples) -> RowResult:
+    row: RowResult = {
+        "id": case.id if metric.key == "value" else f"{case.id}#{metric.key}",
+        "topic": case.topic,
+        "title": metric.title,
+        "unit": metric.unit,
+        "better": metric.better,
+        "arms": [
+            arm_result(arm, metric, samples.lines[case.id, arm.name])
+            for arm in case.arms
+            if (case.id, arm.name) in samples.lines
+        ],
+    }
+    failed = {name: f"failed: {why}" for (at, name), why in samples.failed.items() if at == case.id}
+    lacking = {name: why for (at, name), why in samples.lacking.items() if at == case.id}
+    if failed or lacking:
+        row["lacking"] = lacking | failed
+    return row
+
+
+def row_results(cases: Sequence[Case], samples: Samples) -> list[RowResult]:
+    return [_row_result(case, metric, samples) for case in cases for metric in case.metrics]
 
 
 def add_profiles(suite: Suite, rows: Sequence[RowResult]) -> None:
@@ -114,79 +84,117 @@ def add_profiles(suite: Suite, rows: Sequence[RowResult]) -> None:
     taken: dict[tuple[str, str], list[Hotspot]] = {}
     for row in rows:
         found = stats.verdict(row, suite.ours)
-        if found is None or found.ahead:
+        if found is None or found.ahead or found.level:
             continue
         case = cases[row["id"].split("#")[0]]
         arms = {arm.name: arm for arm in case.arms}
         for name in (found.ours["name"], found.peer["name"]):
             if (case.id, name) not in taken:
                 print(f"profile: {case.id} {name}", file=sys.stderr, flush=True)
-                taken[case.id, name] = hotspots.profile(command(case, arms[name], quick=False))
+                taken[case.id, name] = hotspots.profile(
+                    [*command(case, arms[name], quick=False), *case.profile]
+                )
             row.setdefault("profiles", {})[name] = taken[case.id, name]
 
 
-def run_suite(suite: Suite, topics: Sequence[str], rounds: int, quick: bool) -> SuiteResult:
+def cases_of(suite: Suite, topics: Sequence[str], absent: dict[str, str]) -> list[Case]:
+    """The cases of the topics asked for, with the arms that can be measured here."""
+    chosen = [case for case in suite.cases if not topics or case.topic in topics]
+    return [
+        dataclasses.replace(case, arms=tuple(arm for arm in case.arms if arm.family not in absent))
+        for case in chosen
+    ]
+
+
+def run_suite(suite: Suite, topics: Sequence[str], rounds: int, quick: bool) -> tuple[SuiteResult, Samples]:
     print(f"building {suite.id}", file=sys.stderr, flush=True)
     busy = machine.is_busy()
     suite.build()
+    absent = suite.absent()
+    for family, why in absent.items():
+        print(f"not there: {family} ({why})", file=sys.stderr)
     if busy:
         print(
             f"the machine is busy (load {machine.load_average()}): high percentiles will suffer",
             file=sys.stderr,
         )
-    cases = [case for case in suite.cases if not topics or case.topic in topics]
+    cases = cases_of(suite, topics, absent)
     before = machine.load_average()
     started = time.monotonic()
-    rows = row_results(cases, run_rounds(cases, rounds, quick))
+    samples = run_rounds(cases, rounds, quick)
+    rows = row_results(cases, samples)
     seconds = round(time.monotonic() - started)
     load = f"{before} before, {machine.load_average()} after"
-    if not quick:
-        add_profiles(suite, rows)
-    return {
-        "suite": suite.id,
+    result: SuiteResult = {
+        "suite": suite.results or suite.id,
         "title": suite.title,
         "ours": suite.ours,
+        "reference": suite.reference,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "rounds": rounds,
         "quick": quick,
         "seconds": seconds,
         "machine": {**machine.describe(), "load (1 min)": load},
         "versions": suite.versions(),
-        "topics": [{"id": topic.id, "title": topic.title, "about": topic.about} for topic in suite.topics],
+        "absent": absent,
+        "topics": [
+            {"id": topic.id, "title": topic.title, "about": topic.about, "group": topic.group}
+            for topic in suite.topics
+        ],
         "rows": rows,
     }
+    return result, samples
 
 
 def print_summary(result: SuiteResult) -> None:
     for row in result["rows"]:
         found = stats.verdict(row, result["ours"])
         ratio = f"{found.ratio:6.2f}x" if found else "      -"
-        print(f"{row['topic']:8} {row['title']:52} {ratio}  {render.verdict_text(found).replace('*', '')}")
+        print(f"{row['topic']:9} {row['title']:52} {ratio}  {cells.verdict_text(found).replace('*', '')}")
+
+
+def chosen(name: str | None, topics: Sequence[str]) -> list[Suite]:
+    """The suite asked for, or every one that has a topic asked for."""
+    suites = [SUITES[name]] if name else list(SUITES.values())
+    known = {topic.id for suite in suites for topic in suite.topics}
+    unknown = sorted(set(topics) - known)
+    if unknown:
+        raise SystemExit(f"no such topic: {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    return [suite for suite in suites if not topics or any(topic.id in topics for topic in suite.topics)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Measures ours beside its peers, in one run.")
     parser.add_argument("topics", nargs="*", metavar="topic", help="only these topics")
-    parser.add_argument("--suite", choices=sorted(SUITES), default="evloop")
-    parser.add_argument("--rounds", type=int, help=f"processes per arm ({FULL_ROUNDS}; quick {QUICK_ROUNDS})")
+    parser.add_argument("--suite", choices=sorted(SUITES), help="only this one")
+    parser.add_argument("--rounds", type=int, help="processes per arm")
     parser.add_argument("--quick", action="store_true", help="small sizes: checks that everything runs")
+    parser.add_argument("--no-profiles", action="store_true", help="rows that are behind get no profile")
     options = parser.parse_args(arguments)
-    suite = SUITES[options.suite]
-    unknown = set(options.topics) - {topic.id for topic in suite.topics}
-    if unknown:
-        parser.error(f"no such topic: {', '.join(sorted(unknown))}")
-    rounds = options.rounds or (QUICK_ROUNDS if options.quick else FULL_ROUNDS)
-
-    result = run_suite(suite, options.topics, rounds, options.quick)
-    print_summary(result)
-    if options.quick or options.topics:
-        folder = ROOT / "build" / "bench"
-        save(result, folder / f"{suite.id}.json")
-        (folder / "benchmarks.md").write_text(render.render([result]), encoding="utf-8")
-        print("not a full run: written to build/bench/", file=sys.stderr)
-        return 0
-    save(result, render.RESULTS / f"{suite.id}.json")
-    return render.main()
+    whole, partial, faults = 0, [], 0
+    for suite in chosen(options.suite, options.topics):
+        rounds = options.rounds or (suite.quick_rounds if options.quick else suite.rounds)
+        result, samples = run_suite(suite, options.topics, rounds, options.quick)
+        print_summary(result)
+        # Before the profiles, so that a run ended among them has its numbers.
+        save(result, PARTIAL / suite.file)
+        if not options.quick and not options.no_profiles:
+            add_profiles(suite, result["rows"])
+        for (case, arm), why in samples.failed.items():
+            print(f"FAILED: {case}, {arm}: {why}", file=sys.stderr)
+        faults += len(samples.failed)
+        if options.quick or options.topics or samples.failed or suite.ours in result["absent"]:
+            partial.append(result)
+            save(result, PARTIAL / suite.file)
+        else:
+            whole += 1
+            save(result, render.RESULTS / suite.file)
+    if whole:
+        render.main()
+    if partial:
+        render.write(partial, PARTIAL)
+        print(f"not a full run: written to {PARTIAL.relative_to(ROOT)}/", file=sys.stderr)
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

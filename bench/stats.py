@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from model import Better
@@ -34,10 +35,17 @@ class Verdict:
     def ahead(self) -> bool:
         return self.ratio > 1
 
+    @property
+    def level(self) -> bool:
+        """Exactly the same, as two counts can be."""
+        return self.ratio == 1
+
 
 def ratio(ours: float, peer: float, better: Better) -> float:
     """How many times better ours is: of two rates the higher one wins, of two times the lower one."""
     above, below = (ours, peer) if better == "higher" else (peer, ours)
+    if above == below:
+        return 1.0
     return above / below if below > 0 else float("inf")
 
 
@@ -68,3 +76,44 @@ def verdict(row: RowResult, ours: str) -> Verdict | None:
         return None
     overlap = mine["low"] <= peer["high"] and peer["low"] <= mine["high"]
     return Verdict(mine, peer, ratio(mine["median"], peer["median"], row["better"]), overlap)
+
+
+def against(row: RowResult, family: str, reference: str) -> Summary | None:
+    """How many times better a family is than the reference, of each round: the two were measured in turn."""
+    by_family = families(row)
+    if family not in by_family or reference not in by_family:
+        return None
+    pairs = zip(by_family[family]["samples"], by_family[reference]["samples"], strict=False)
+    return summarise([ratio(mine, other, row["better"]) for mine, other in pairs])
+
+
+def geometric_mean(ratios: Iterable[float]) -> float | None:
+    """Of those that have one: neither zero nor infinite. None of nothing."""
+    usable = [one for one in ratios if 0 < one < math.inf]
+    return statistics.geometric_mean(usable) if usable else None
+
+
+def rate_against(row: RowResult, family: str, reference: str) -> float | None:
+    found = against(row, family, reference)
+    return found.median if found else None
+
+
+def cpu_against(row: RowResult, family: str, reference: str) -> float | None:
+    """How many times less CPU time an operation takes: steadier than a rate where others use the cores."""
+    by_family = families(row)
+    mine, other = (
+        by_family[name].get("cpu_us") if name in by_family else None for name in (family, reference)
+    )
+    return ratio(mine, other, "lower") if mine and other else None
+
+
+Compare = Callable[[RowResult, str, str], float | None]
+
+
+def group_mean(
+    rows: Iterable[RowResult], family: str, reference: str, compare: Compare = rate_against
+) -> tuple[float, int] | None:
+    """The geometric mean over the rows that both have, and how many those are."""
+    found = [one for row in rows if (one := compare(row, family, reference)) is not None]
+    mean = geometric_mean(found)
+    return None if mean is None else (mean, len(found))

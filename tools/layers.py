@@ -25,6 +25,7 @@ MAY_KNOW: dict[str, set[str]] = {
     "pyext": {"pyloop"},
     "loader": set(),
     "nif": {"evloop", "dag", "pyrt", "pyloop"},
+    "bench-client": set(),
     "bench-evloop": {"evloop"},
 }
 

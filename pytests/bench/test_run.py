@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
+import sys
+
 import hotspots
+import pytest
 import run
-from model import Arm, Case, Metric
-from suites import evloop
+from model import Arm, Case, Metric, Suite
+from rounds import Samples, run_rounds
 
 
-def test_every_case_of_a_suite_has_ours_and_a_ranked_peer() -> None:
-    for case in evloop.SUITE.cases:
+@pytest.fixture(params=list(run.SUITES.values()), ids=list(run.SUITES))
+def suite(request: pytest.FixtureRequest) -> Suite:
+    found: Suite = request.param
+    return found
+
+
+def test_every_case_of_a_suite_has_ours_and_a_ranked_peer(suite: Suite) -> None:
+    for case in suite.cases:
         families = {arm.family for arm in case.arms if arm.ranked}
-        assert evloop.SUITE.ours in families and len(families) > 1, case.id
-        assert case.topic in {topic.id for topic in evloop.SUITE.topics}
+        assert suite.ours in families and len(families) > 1, case.id
+        assert case.topic in {topic.id for topic in suite.topics}
 
 
-def test_names_of_cases_and_of_arms_within_a_case_are_unique() -> None:
-    ids = [case.id for case in evloop.SUITE.cases]
+def test_names_of_cases_and_of_arms_within_a_case_are_unique(suite: Suite) -> None:
+    ids = [case.id for case in suite.cases]
     assert len(ids) == len(set(ids))
-    for case in evloop.SUITE.cases:
+    for case in suite.cases:
         names = [arm.name for arm in case.arms]
         assert len(names) == len(set(names)), case.id
 
 
-def test_an_unranked_arm_says_why() -> None:
-    assert all(arm.note for case in evloop.SUITE.cases for arm in case.arms if not arm.ranked)
+def test_an_unranked_arm_says_why(suite: Suite) -> None:
+    assert all(arm.note for case in suite.cases for arm in case.arms if not arm.ranked)
+
+
+def test_topics_choose_the_suites_that_have_them() -> None:
+    assert [suite.id for suite in run.chosen(None, ["wakeup"])] == ["evloop"]
+    assert [suite.id for suite in run.chosen(None, ["timers"])] == ["evloop", "pyloop"]
+    assert [suite.id for suite in run.chosen("pyloop", ["timers"])] == ["pyloop"]
+    with pytest.raises(SystemExit, match="wakeup"):
+        run.chosen("pyloop", ["wakeup"])
+
+
+def test_what_is_absent_is_left_out_of_every_case(suite: Suite) -> None:
+    cases = run.cases_of(suite, [], {suite.ours: "not built"})
+    assert all(arm.family != suite.ours for case in cases for arm in case.arms)
 
 
 def test_two_metrics_of_one_case_become_two_rows() -> None:
@@ -35,20 +57,48 @@ def test_two_metrics_of_one_case_become_two_rows() -> None:
         metrics=(Metric("p50", "us", "lower"), Metric("p99", "us", "lower", "p99")),
     )
     lines = [{"value": 3.0, "p99": 9.0, "cpu_seconds": 1.0}, {"value": 5.0, "p99": 7.0, "cpu_seconds": 3.0}]
-    first, second = run.row_results([case], {("wakeup.sparse", "evloop"): lines})
+    first, second = run.row_results([case], Samples(lines={("wakeup.sparse", "evloop"): lines}))
     assert (first["id"], first["arms"][0]["median"]) == ("wakeup.sparse", 4.0)
     assert (second["id"], second["arms"][0]["median"]) == ("wakeup.sparse#p99", 8.0)
     assert first["arms"][0]["cpu_seconds"] == 2.0
 
 
-def test_the_top_of_a_perf_report_is_read() -> None:
-    report = """
-# Overhead  Shared Object      Symbol
-    86.01%  bench-evloop       [.] tokio::sync::mpsc::list::Tx<T>::find_block
-     2.58%  [kernel.kallsyms]  [k] finish_task_switch.isra.0                -      -
-     1.10%  libc.so.6          [.] malloc
-"""
+def program(text: str, id: str = "posts.1") -> Case:
+    arm = Arm("ours", "ours", (sys.executable, "-c", text))
+    return Case(id=id, topic="posts", arms=(arm,), metrics=(Metric("", "posts/s", "higher"),))
+
+
+def test_an_arm_that_gives_no_number_is_left_out_with_its_reason() -> None:
+    good = program("""print('{"topic": "posts", "value": 5, "cpu_seconds": 1}')""", "good")
+    lacking = program("import sys; print('not here', file=sys.stderr); sys.exit(3)", "lacking")
+    broken = program("raise SystemExit('wrong result')", "broken")
+    other = program("""print('{"topic": "timers", "value": 5}')""", "other")
+    samples = run_rounds([good, lacking, broken, other], rounds=2, quick=False)
+    assert [line["value"] for line in samples.lines["good", "ours"]] == [5.0, 5.0]
+    assert samples.lacking == {("lacking", "ours"): "not here"}
+    assert samples.failed == {
+        ("broken", "ours"): "wrong result",
+        ("other", "ours"): "answers for timers",
+    }
+    (row,) = run.row_results([broken], samples)
+    assert (row["arms"], row["lacking"]) == ([], {"ours": "failed: wrong result"})
+
+
+def test_the_top_of_a_perf_report_is_read_without_the_helpers_of_the_measured_process() -> None:
+    report = "\n".join(
+        (
+            "# Overhead\tCommand\tShared Object\tSymbol",
+            " 50.00% \tbench-client \t[kernel.kallsyms]\t[k] copy_to_user \t-      -",
+            " 30.00% \tpython \tlibpython3.11.so\t[.] _PyEval_EvalFrameDefault \t-      -",
+            " 10.00% \tpython \tlibc.so.6\t[.] malloc \t-      -",
+            " 10.00% \tThread-1 (post)\tlibc.so.6\t[.] malloc \t-      -",
+        )
+    )
     assert hotspots.parse(report, limit=2) == [
-        {"percent": 86.01, "where": "tokio::sync::mpsc::list::Tx<T>::find_block (bench-evloop)"},
-        {"percent": 2.58, "where": "finish_task_switch.isra.0 (kernel.kallsyms)"},
+        {"percent": 60.0, "where": "_PyEval_EvalFrameDefault (libpython3.11.so)"},
+        {"percent": 40.0, "where": "malloc (libc.so.6)"},
     ]
+
+
+def test_a_report_of_nothing_gives_no_hotspots() -> None:
+    assert hotspots.parse("# no samples", limit=2) == []

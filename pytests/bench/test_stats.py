@@ -68,3 +68,37 @@ def test_equal_is_not_ahead() -> None:
     found = stats.verdict(row("higher", arm("evloop", 10), arm("tokio", 10)), "evloop")
     assert found is not None
     assert not found.ahead
+
+
+def test_a_ratio_to_one_peer_is_taken_round_by_round() -> None:
+    found = stats.against(row("higher", arm("evloop", 10, 40), arm("libuv", 5, 10)), "evloop", "libuv")
+    assert found == stats.Summary(median=3.0, low=2.0, high=4.0)
+    turned = stats.against(row("lower", arm("evloop", 10, 40), arm("libuv", 5, 10)), "evloop", "libuv")
+    assert turned == stats.Summary(median=0.375, low=0.25, high=0.5)
+
+
+def test_a_ratio_to_a_peer_that_was_not_measured_is_none() -> None:
+    assert stats.against(row("higher", arm("evloop", 10)), "evloop", "libuv") is None
+
+
+def test_equal_counts_are_level_and_no_loss_even_at_zero() -> None:
+    found = stats.verdict(row("lower", arm("evloop", 0), arm("libuv", 0)), "evloop")
+    assert found is not None
+    assert found.level and not found.ahead
+
+
+def test_a_geometric_mean_leaves_out_what_has_no_logarithm() -> None:
+    assert stats.geometric_mean([2.0, 8.0, float("inf"), 0.0]) == pytest.approx(4.0)
+    assert stats.geometric_mean([]) is None
+
+
+def test_the_mean_of_a_group_counts_the_rows_that_both_have() -> None:
+    rows = [
+        row("higher", arm("evloop", 8), arm("libuv", 2)),
+        row("lower", arm("evloop", 1), arm("libuv", 9)),
+        row("higher", arm("evloop", 5)),
+    ]
+    mean = stats.group_mean(rows, "evloop", "libuv")
+    assert mean is not None
+    assert mean[0] == pytest.approx(6.0) and mean[1] == 2
+    assert stats.group_mean(rows[2:], "evloop", "libuv") is None
