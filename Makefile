@@ -18,8 +18,8 @@ PY_SOURCES = $(wildcard tools python pytests bench)
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup ext run test test-rust test-loom test-tools test-loop test-tsan lint lint-layers lint-rust lint-python fmt \
-	bench doctor clean
+.PHONY: help setup ext run test test-rust test-loom test-tools test-loop test-programs test-tsan conformance \
+	conformance-suites lint lint-layers lint-rust lint-python fmt bench doctor clean
 
 help: ## this list
 	@echo 'make <target> [PYTHON=python3.x] [CARGO=cargo]'
@@ -34,7 +34,7 @@ ext: setup ## the native module for PYTHON; prints the PYTHONPATH that finds it
 run: setup ## the tour: what the event loop can do, shown live
 	$(CARGO) run --release -p evloop --example tour
 
-test: test-rust test-loom test-tools test-loop test-tsan ## all the tests
+test: test-rust test-loom test-tools test-loop test-programs conformance test-tsan ## all the tests
 
 test-rust: setup ## the Rust tests
 	$(CARGO) test --workspace
@@ -45,8 +45,17 @@ test-loom: setup ## the hand-shakes, under every interleaving loom can find
 test-tools: setup ## the tests of tools/, bench/ and this Makefile
 	$(VENV)/python -m pytest $(wildcard pytests/tools pytests/bench)
 
-test-loop: setup ## the loop's tests, on stdlib's loop and on ours
-	path=$$(tools/build_ext.sh) && PYTHONPATH=$$path $(VENV)/python -m pytest pytests/loop
+test-loop: setup ## the loop's tests, on stdlib's loop and on ours (uvloop is reported)
+	tools/test_env.sh python -m pytest pytests/loop
+
+test-programs: setup ## real programs, the guides' examples and a soak, on our loop
+	tools/test_env.sh python -m pytest pytests/programs pytests/seeds pytests/soak
+
+conformance: setup ## CPython's own asyncio tests on stdlib's loop and on ours, test by test
+	tools/test_env.sh python pytests/conformance/cpython.py
+
+conformance-suites: setup ## the suites of anyio, aiohttp and uvicorn, likewise
+	tools/test_env.sh python pytests/conformance/suites.py
 
 test-tsan: setup ## evloop's tests under ThreadSanitizer, where this machine can
 	tools/tsan.sh
@@ -65,6 +74,8 @@ lint-python: setup
 	$(VENV)/ruff check $(PY_SOURCES)
 	$(VENV)/ruff format --check $(PY_SOURCES)
 	$(VENV)/mypy $(PY_SOURCES)
+	for part in conformance loop programs seeds soak; do \
+	    MYPYPATH=pytests/$$part $(VENV)/mypy pytests/$$part/*.py || exit 1; done
 
 fmt: setup ## format the Rust and the Python
 	$(CARGO) fmt --all
