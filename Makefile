@@ -26,8 +26,8 @@ WITHOUT_PYTHON = --workspace $(addprefix --exclude ,$(PY_CRATES))
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup ext run test test-rust test-python test-loop test-loom test-tools test-tsan lint lint-layers \
-	lint-rust lint-python fmt bench doctor clean
+.PHONY: help setup ext run test test-rust test-python test-loop test-programs test-loom test-tools test-tsan \
+	conformance conformance-suites lint lint-layers lint-rust lint-python fmt bench doctor clean
 
 help: ## this list
 	@echo 'make <target> [PYTHON=python3.x] [CARGO=cargo]'
@@ -42,7 +42,7 @@ ext: setup ## the native module for PYTHON; prints the PYTHONPATH that finds it
 run: setup ## the tour: what the event loop can do, shown live
 	$(CARGO) run --release -p evloop --example tour
 
-test: test-rust test-python test-loop test-loom test-tools test-tsan ## all the tests
+test: test-rust test-python test-loop test-programs conformance test-loom test-tools test-tsan ## all the tests
 
 test-rust: setup ## the tests of the crates that do not know Python
 	$(CARGO) test $(WITHOUT_PYTHON)
@@ -51,8 +51,17 @@ test-python: setup ## the tests of the crates that do, in Rust and in PYTHON
 	$(FOR_PYTHON) test $(PY_PACKAGES)
 	tools/probe_ext.sh $(VENV)/python
 
-test-loop: setup ## the loop's tests, on stdlib's loop and on ours
-	path=$$(tools/build_ext.sh) && PYTHONPATH=$$path $(VENV)/python -m pytest pytests/loop
+test-loop: setup ## the loop's tests, on stdlib's loop and on ours (uvloop is reported)
+	tools/test_env.sh python -m pytest pytests/loop
+
+test-programs: setup ## real programs, the guides' examples and a soak, on our loop
+	tools/test_env.sh python -m pytest pytests/programs pytests/seeds pytests/soak
+
+conformance: setup ## CPython's own asyncio tests on stdlib's loop and on ours, test by test
+	tools/test_env.sh python pytests/conformance/cpython.py
+
+conformance-suites: setup ## the suites of anyio, aiohttp and uvicorn, likewise
+	tools/test_env.sh python pytests/conformance/suites.py
 
 # More than three preemptions find nothing new in models of this size, and take hours.
 test-loom: setup ## the hand-shakes, under every interleaving loom can find
@@ -81,6 +90,8 @@ lint-python: setup
 	$(VENV)/ruff check $(PY_SOURCES)
 	$(VENV)/ruff format --check $(PY_SOURCES)
 	$(VENV)/mypy $(PY_SOURCES)
+	for part in conformance loop programs seeds soak; do \
+	    MYPYPATH=pytests/$$part $(VENV)/mypy pytests/$$part/*.py || exit 1; done
 
 fmt: setup ## format the Rust and the Python
 	$(CARGO) fmt --all

@@ -1,7 +1,9 @@
-"""Owns which event loops the tests run on: stdlib's (the definition), ours (asserted), uvloop's (reported only).
+"""Owns which event loops the tests run on: stdlib's (the definition), ours (asserted), uvloop's (reported
+only).
 
-LOOPS names the columns (default `stdlib,ours,uvloop`), OURS the factory behind `ours`, so that the tests themselves can be
-tried with a loop that is known to be wrong. A column whose package is missing is an error for ours, a skip for uvloop.
+LOOPS names the columns (default `stdlib,ours,uvloop`), OURS the factory behind `ours`, so that the tests
+themselves can be tried with a loop that is known to be wrong. A column whose package is missing is an error
+for ours, a skip for uvloop.
 """
 
 import asyncio

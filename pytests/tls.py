@@ -1,4 +1,6 @@
-"""Owns certificates for tests, made anew each time: an authority, a server `localhost`/127.0.0.1/::1 and a client."""
+"""Owns certificates for tests, made anew each time: an authority, a server `localhost`/127.0.0.1/::1 and a
+client.
+"""
 
 import ssl
 from dataclasses import dataclass
@@ -32,6 +34,8 @@ def make(folder: Path) -> Certificates:
     authority = trustme.CA()
     made = Certificates(folder / "authority.pem", folder / "server.pem", folder / "client.pem")
     authority.cert_pem.write_to_path(made.authority)
-    authority.issue_cert("localhost", "127.0.0.1", "::1").private_key_and_cert_chain_pem.write_to_path(made.server_pem)
+    authority.issue_cert("localhost", "127.0.0.1", "::1").private_key_and_cert_chain_pem.write_to_path(
+        made.server_pem
+    )
     authority.issue_cert("client@localhost").private_key_and_cert_chain_pem.write_to_path(made.client_pem)
     return made

@@ -1,4 +1,6 @@
-"""Owns the comparison of two columns of test results, stdlib's loop and ours, and the table of named exceptions."""
+"""Owns the comparison of two columns of test results, stdlib's loop and ours, and the table of named
+exceptions.
+"""
 
 import fnmatch
 import sys
@@ -28,10 +30,10 @@ class Rule:
     pythons: list[str] = field(default_factory=list)
     used: bool = False
 
-    def covers(self, id: str) -> bool:
+    def covers(self, test: str) -> bool:
         if self.pythons and "{}.{}".format(*sys.version_info[:2]) not in self.pythons:
             return False
-        return fnmatch.fnmatchcase(id, self.pattern)
+        return fnmatch.fnmatchcase(test, self.pattern)
 
 
 def read_rules(path: Path, suite: str) -> list[Rule]:
@@ -59,8 +61,8 @@ class Comparison:
 
 def compare(stdlib: Column, ours: Column, rules: list[Rule]) -> Comparison:
     result = Comparison()
-    for id, expected in stdlib.items():
-        got = ours.get(id, Outcome("missing"))
+    for test, expected in stdlib.items():
+        got = ours.get(test, Outcome("missing"))
         result.loops += got.loops
         result.tests_with_loops += got.loops > 0
         if expected.outcome == "skip":
@@ -68,14 +70,14 @@ def compare(stdlib: Column, ours: Column, rules: list[Rule]) -> Comparison:
         elif got.outcome in PASSED:
             result.passed += 1
             if expected.outcome not in PASSED:
-                result.better.append(id)
+                result.better.append(test)
         elif expected.outcome not in PASSED:
-            result.neither.append(id)
-        elif rule := next((rule for rule in rules if rule.covers(id)), None):
+            result.neither.append(test)
+        elif rule := next((rule for rule in rules if rule.covers(test)), None):
             rule.used = True
-            result.excepted[id] = rule.reason
+            result.excepted[test] = rule.reason
         else:
-            result.worse[id] = got
+            result.worse[test] = got
     return result
 
 
@@ -86,8 +88,8 @@ def last_line(detail: str) -> str:
 
 def report(result: Comparison, *, details: bool) -> str:
     lines = []
-    for id, got in sorted(result.worse.items()):
-        lines.append(f"  {got.outcome:8} {id}\n           {last_line(got.detail)}")
+    for test, got in sorted(result.worse.items()):
+        lines.append(f"  {got.outcome:8} {test}\n           {last_line(got.detail)}")
         if details and got.detail:
             lines.append("".join(f"           | {line}\n" for line in got.detail.splitlines()))
     return "\n".join(lines)

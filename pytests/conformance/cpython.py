@@ -2,9 +2,10 @@
 
     python pytests/conformance/cpython.py --factory erlang:new_event_loop [--modules test_events ...]
 
-Every module runs in a process of its own per column. What passes with stdlib's loop has to pass with ours, unless
-exceptions.toml names it with a reason. A module that depends on the loop and made none of ours is a failure of the run.
-Ends with `N passed, N failed`, counted in our column, and with status 1 if anything failed.
+Every module runs in a process of its own per column. What passes with stdlib's loop has to pass with ours,
+unless exceptions.toml names it with a reason. A module that depends on the loop and made none of ours is a
+failure of the run. Ends with `N passed, N failed`, counted in our column, and with status 1 if anything
+failed.
 """
 
 import argparse
@@ -23,18 +24,47 @@ from columns import Column, Outcome
 
 HERE = Path(__file__).parent
 
-# Modules whose tests make loops through the hooks. What test_base_events, test_selector_events and test_subprocess do with
-# simulated loops says nothing about ours, and is run all the same: both columns see it.
-LOOP_DEPENDENT = """
-test_base_events test_buffered_proto test_context test_eager_task_factory test_events test_futures2 test_locks test_pep492
-test_queues test_runners test_sendfile test_server test_sock_lowlevel test_ssl test_sslproto test_staggered test_streams
-test_subprocess test_taskgroups test_tasks test_threads test_timeouts test_unix_events test_waitfor
-""".split()
+# Modules whose tests make loops through the hooks. What test_base_events, test_selector_events and
+# test_subprocess do with simulated loops says nothing about ours, and is run all the same: both columns see
+# it.
+LOOP_DEPENDENT = [
+    "test_base_events",
+    "test_buffered_proto",
+    "test_context",
+    "test_eager_task_factory",
+    "test_events",
+    "test_futures2",
+    "test_locks",
+    "test_pep492",
+    "test_queues",
+    "test_runners",
+    "test_sendfile",
+    "test_server",
+    "test_sock_lowlevel",
+    "test_ssl",
+    "test_sslproto",
+    "test_staggered",
+    "test_streams",
+    "test_subprocess",
+    "test_taskgroups",
+    "test_tasks",
+    "test_threads",
+    "test_timeouts",
+    "test_unix_events",
+    "test_waitfor",
+]
 # Run with real loops of both kinds where the suite takes a simulated one (`+` after the name).
 REAL_LOOPS = ["test_futures+", "test_tasks+", "test_subprocess+", "test_unix_events+"]
 OTHERS = ["test_selector_events", "test_futures"]
 # These say nothing about the loop in their own text, as they only build on mocks.
-MAY_MAKE_NONE = {"test_context", "test_futures", "test_selector_events", "test_staggered", "test_pep492", "test_runners"}
+MAY_MAKE_NONE = {
+    "test_context",
+    "test_futures",
+    "test_selector_events",
+    "test_staggered",
+    "test_pep492",
+    "test_runners",
+}
 
 
 def modules() -> list[str]:
@@ -71,12 +101,16 @@ def run_module(name: str, factory: str, only: list[str], limit: float, logs: Pat
             detail = f"{tail}\n{'hung' if hung else f'status {process.returncode}'}"
             column[unfinished] = Outcome("hang" if hung else "crash", detail)
             with out.open("a") as again:
-                again.write(json.dumps({"id": unfinished, "outcome": column[unfinished].outcome, "detail": detail}))
+                again.write(
+                    json.dumps({"id": unfinished, "outcome": column[unfinished].outcome, "detail": detail})
+                )
                 again.write("\n")
 
 
 def read(out: Path, column: Column) -> tuple[str | None, bool]:
-    """Adds what was written to the column; the test that began and did not end; whether the process came to its end."""
+    """Adds what was written to the column; the test that began and did not end; whether the process came to
+    its end.
+    """
     unfinished: str | None = None
     ended = False
     for text in out.read_text().splitlines():
@@ -92,10 +126,14 @@ def read(out: Path, column: Column) -> tuple[str | None, bool]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--factory", default="erlang:new_event_loop")
     parser.add_argument("--modules", nargs="*", default=[])
-    parser.add_argument("--only", action="append", default=[], help="a part of a test id; may be given more than once")
+    parser.add_argument(
+        "--only", action="append", default=[], help="a part of a test id; may be given more than once"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--limit", type=float, default=60, help="seconds a test may take")
     parser.add_argument("--details", action="store_true", help="print the tracebacks of differences")
@@ -119,12 +157,21 @@ def main() -> int:
 
     passed = failed = excepted = neither = 0
     print(f"test.test_asyncio of Python {sys.version.split()[0]}: {arguments.factory} against {hooks.STDLIB}")
-    print(f"{'module':26}{'stdlib':>8}{'ours':>8}{'worse':>8}{'named':>8}{'neither':>8}{'skipped':>8}{'loops':>8}")
+    print(
+        f"{'module':26}{'stdlib':>8}{'ours':>8}{'worse':>8}{'named':>8}{'neither':>8}{'skipped':>8}{'loops':>8}"
+    )
     unused: list[str] = []
     for name, (stdlib, ours) in results.items():
         result = columns.compare(stdlib, ours, rules)
         good = sum(outcome.outcome in columns.PASSED for outcome in stdlib.values())
-        numbers = (good, result.passed, len(result.worse), len(result.excepted), len(result.neither), result.skipped)
+        numbers = (
+            good,
+            result.passed,
+            len(result.worse),
+            len(result.excepted),
+            len(result.neither),
+            result.skipped,
+        )
         print(f"{name:26}" + "".join(f"{number:8}" for number in (*numbers, result.loops)))
         if text := columns.report(result, details=arguments.details):
             print(text)
@@ -144,7 +191,7 @@ def main() -> int:
     if arguments.json:
         both = {
             name: {
-                column: {id: vars(outcome) for id, outcome in results[name][index].items()}
+                column: {name: vars(outcome) for name, outcome in results[name][index].items()}
                 for index, column in enumerate(("stdlib", "ours"))
             }
             for name in results

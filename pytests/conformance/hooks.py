@@ -1,7 +1,9 @@
-"""Owns how a process is made to use a given event loop wherever asyncio would make one of its own, and the proof of it.
+"""Owns how a process is made to use a given event loop wherever asyncio would make one of its own, and the
+proof of it.
 
-A factory is named `module:attribute`. Installed, it serves the default policy (so `asyncio.new_event_loop`, `Runner` and
-`IsolatedAsyncioTestCase`) and `asyncio.SelectorEventLoop` where code calls it by that name. Every loop made is counted.
+A factory is named `module:attribute`. Installed, it serves the default policy (so `asyncio.new_event_loop`,
+`Runner` and `IsolatedAsyncioTestCase`) and `asyncio.SelectorEventLoop` where code calls it by that name.
+Every loop made is counted.
 """
 
 import asyncio
@@ -40,7 +42,9 @@ class Made:
 
 
 def install(name: str) -> Made:
-    """From here on asyncio makes the loops of this factory. With stdlib's own nothing but the counting changes."""
+    """From here on asyncio makes the loops of this factory. With stdlib's own nothing but the counting
+    changes.
+    """
     made = Made(load(name))
     policies: Any = unix_events
     policy = getattr(policies, "_UnixDefaultEventLoopPolicy", None) or policies._DefaultEventLoopPolicy
@@ -89,7 +93,9 @@ def _stand_in(made: Made) -> type:
 
 
 def adapt_test_utils(made: Made, *, real_loops: bool) -> None:
-    """The helpers of CPython's suite by public means, and, if asked, a real loop where it would take a simulated one."""
+    """The helpers of CPython's suite by public means, and, if asked, a real loop where it would take a
+    simulated one.
+    """
     utils: Any = importlib.import_module("test.test_asyncio.utils")
     plain_close = utils.TestCase.close_loop
 

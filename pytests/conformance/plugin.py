@@ -1,4 +1,5 @@
-"""A pytest plugin for other projects' suites: runs them on the loop CONFORMANCE_FACTORY names, writes outcomes as JSON lines.
+"""A pytest plugin for other projects' suites: runs them on the loop CONFORMANCE_FACTORY names, writes
+outcomes as JSON lines.
 
 Loaded with `-p plugin`. The outcome of a test is the worst of its phases; CONFORMANCE_OUT names the file.
 """
@@ -23,7 +24,7 @@ def _write(**line: Any) -> None:
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:
-    global _before  # noqa: PLW0603
+    global _before
     _before = MADE.count
     _write(start=nodeid)
 

@@ -1,10 +1,12 @@
-"""Runs the test-suites of anyio, aiohttp and uvicorn, from their sdists, on stdlib's loop and on ours, test by test.
+"""Runs the test-suites of anyio, aiohttp and uvicorn, from their sdists, on stdlib's loop and on ours, test
+by test.
 
     python pytests/conformance/suites.py [anyio aiohttp uvicorn] [--factory erlang:new_event_loop]
 
-No test may fare worse with ours than with stdlib's loop in the same run. Downloads stay in build/sdist, each suite has an
-environment of its own in build/py3.x/. Where the kernel allows it the tests run in a network namespace with nothing but
-loopback, as some connect to addresses nobody should answer from. Ends with `N passed, N failed`, counted in our column.
+No test may fare worse with ours than with stdlib's loop in the same run. Downloads stay in build/sdist, each
+suite has an environment of its own in build/py3.x/. Where the kernel allows it the tests run in a network
+namespace with nothing but loopback, as some connect to addresses nobody should answer from. Ends with `N
+passed, N failed`, counted in our column.
 """
 
 import argparse
@@ -30,15 +32,39 @@ HOME = BUILD / "py{}.{}{}".format(*sys.version_info[:2], sys.abiflags)
 SUITES: dict[str, dict[str, list[str]]] = {
     "anyio": {
         "version": ["4.16.0"],
-        "needs": ["pytest", "hypothesis", "psutil", "trustme", "exceptiongroup", "pytest-mock", "truststore", "trio", "pytest-timeout"],
+        "needs": [
+            "pytest",
+            "hypothesis",
+            "psutil",
+            "trustme",
+            "exceptiongroup",
+            "pytest-mock",
+            "truststore",
+            "trio",
+            "pytest-timeout",
+        ],
         "tests": ["tests"],
         "options": ["-k", "not trio and not uvloop"],
     },
     "aiohttp": {
         "version": ["3.14.5"],
         "needs": [
-            "pytest", "pytest-mock", "pytest-xdist", "pytest-cov", "re-assert", "trustme", "proxy.py", "freezegun", "blockbuster",
-            "python-on-whales", "isal", "zlib-ng", "Brotli", "pytest-codspeed", "pytest-timeout", "setproctitle",
+            "pytest",
+            "pytest-mock",
+            "pytest-xdist",
+            "pytest-cov",
+            "re-assert",
+            "trustme",
+            "proxy.py",
+            "freezegun",
+            "blockbuster",
+            "python-on-whales",
+            "isal",
+            "zlib-ng",
+            "Brotli",
+            "pytest-codspeed",
+            "pytest-timeout",
+            "setproctitle",
         ],
         "tests": ["tests"],
         "options": ["-m", "not dev_mode and not autobahn", "-p", "no:codspeed"],
@@ -46,13 +72,28 @@ SUITES: dict[str, dict[str, list[str]]] = {
     "uvicorn": {
         "version": ["0.54.0"],
         "needs": [
-            "pytest", "pytest-mock", "pytest-xdist", "httpx", "httptools", "websockets", "wsproto", "trustme", "cryptography", "a2wsgi",
-            "watchfiles", "python-dotenv", "PyYAML", "typing-extensions", "anyio", "httpx2", "pytest-timeout",
+            "pytest",
+            "pytest-mock",
+            "pytest-xdist",
+            "httpx",
+            "httptools",
+            "websockets",
+            "wsproto",
+            "trustme",
+            "cryptography",
+            "a2wsgi",
+            "watchfiles",
+            "python-dotenv",
+            "PyYAML",
+            "typing-extensions",
+            "anyio",
+            "httpx2",
+            "pytest-timeout",
         ],
         "tests": ["tests"],
         "options": ["--ignore=tests/benchmarks"],
     },
-}  # fmt: skip
+}
 
 
 def sdist(name: str, version: str) -> Path:
@@ -61,7 +102,15 @@ def sdist(name: str, version: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / f"{name}-{version}.tar.gz"
     if not archive.exists():
-        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "download",
+            "--quiet",
+            "--no-deps",
+        ]
         command += ["--no-binary", ":all:", "--dest", str(folder), f"{name}=={version}"]
         subprocess.run(command, check=True)
     return archive
@@ -78,7 +127,8 @@ def environment(name: str, suite: dict[str, list[str]], archive: Path) -> tuple[
     subprocess.run([sys.executable, "-m", "venv", str(home / "venv")], check=True)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
     subprocess.run([*pip, f"{name}=={suite['version'][0]}"], check=True)
-    for need in suite["needs"]:  # one by one: what does not exist for this Python is left out, and tests that need it skip
+    # One by one: what does not exist for this Python is left out, and the tests that need it skip.
+    for need in suite["needs"]:
         subprocess.run([*pip, need], check=False)
     with tarfile.open(archive) as tar:
         tar.extractall(home, filter="data")
@@ -97,7 +147,9 @@ def isolated(command: list[str]) -> list[str]:
     return ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *command]
 
 
-def run_column(python: Path, sources: Path, suite: dict[str, list[str]], factory: str, chosen: list[str], limit: int) -> Column:
+def run_column(
+    python: Path, sources: Path, suite: dict[str, list[str]], factory: str, chosen: list[str], limit: int
+) -> Column:
     column: Column = {}
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "out.jsonl")
@@ -109,13 +161,26 @@ def run_column(python: Path, sources: Path, suite: dict[str, list[str]], factory
             "PYTHONPATH": os.pathsep.join(path for path in paths if path),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        command = [str(python), "-X", "faulthandler", "-m", "pytest", "-q", "-p", "plugin", "-p", "no:cacheprovider"]
+        command = [
+            str(python),
+            "-X",
+            "faulthandler",
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "plugin",
+            "-p",
+            "no:cacheprovider",
+        ]
         command += ["-p", "no:randomly", "-o", "addopts=", "-o", f"faulthandler_timeout={limit}"]
         command += ["-o", "faulthandler_exit_on_timeout=true", *suite["options"], *(chosen or suite["tests"])]
         skip: list[str] = []
         for _ in range(20):  # after a hang or a crash the rest is run without what caused it
-            words = isolated([*command, *(word for id in skip for word in ("--deselect", id))])
-            process = subprocess.run(words, cwd=sources, env=variables, capture_output=True, text=True, check=False)
+            words = isolated([*command, *(word for test in skip for word in ("--deselect", test))])
+            process = subprocess.run(
+                words, cwd=sources, env=variables, capture_output=True, text=True, check=False
+            )
             text = process.stdout[-3000:] + process.stderr[-3000:]
             unfinished, ended = read(out, column)
             if ended or unfinished is None:
@@ -147,10 +212,14 @@ def read(out: Path, column: Column) -> tuple[str | None, bool]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("suites", nargs="*", default=[], help="anyio, aiohttp, uvicorn; all, if left out")
     parser.add_argument("--factory", default="erlang:new_event_loop")
-    parser.add_argument("--tests", nargs="*", default=[], help="paths within the suite, instead of all its tests")
+    parser.add_argument(
+        "--tests", nargs="*", default=[], help="paths within the suite, instead of all its tests"
+    )
     parser.add_argument("--limit", type=int, default=60, help="seconds a test may take")
     parser.add_argument("--details", action="store_true")
     arguments = parser.parse_args()
@@ -165,9 +234,13 @@ def main() -> int:
         )
         result = columns.compare(stdlib, ours, columns.read_rules(HERE / "exceptions.toml", name))
         good = sum(outcome.outcome in columns.PASSED for outcome in stdlib.values())
-        print(f"{name} {suite['version'][0]} on Python {sys.version.split()[0]}: stdlib {good} passed, ours {result.passed} passed,")
-        print(f"  {len(result.worse)} worse, {len(result.excepted)} named, {len(result.neither)} fail with both,", end=" ")
-        print(f"{result.skipped} skipped, {result.loops} loops made in {result.tests_with_loops} tests")
+        python_version = sys.version.split()[0]
+        print(f"{name} {suite['version'][0]} on Python {python_version}: stdlib {good} passed,", end=" ")
+        print(
+            f"ours {result.passed} passed, {len(result.worse)} worse, {len(result.excepted)} named,", end=" "
+        )
+        print(f"{len(result.neither)} fail with both, {result.skipped} skipped,", end=" ")
+        print(f"{result.loops} loops made in {result.tests_with_loops} tests")
         if text := columns.report(result, details=arguments.details):
             print(text)
         passed += result.passed

@@ -1,6 +1,8 @@
-"""Owns one process of a column: runs the tests of one module with one loop factory and writes a line of JSON per test.
+"""Owns one process of a column: runs the tests of one module with one loop factory and writes a line of JSON
+per test.
 
-The driver starts it; a test that hangs ends the process with all stacks on stderr, and the driver goes on after it.
+The driver starts it; a test that hangs ends the process with all stacks on stderr, and the driver goes on
+after it.
 """
 
 import argparse
@@ -18,7 +20,9 @@ import hooks
 
 
 class Recorder(unittest.TestResult):
-    """Writes `{"start": id}` before a test and its outcome after it, so that nothing known is lost in a crash."""
+    """Writes `{"start": id}` before a test and its outcome after it, so that nothing known is lost in a
+    crash.
+    """
 
     def __init__(self, out: TextIO, made: hooks.Made, limit: float) -> None:
         super().__init__()

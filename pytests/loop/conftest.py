@@ -1,15 +1,17 @@
-"""Owns what every behaviour test gets: a loop of each kind, debug mode on and off, a time limit, and a leak check after it.
+"""Owns what every behaviour test gets: a loop of each kind, debug mode on and off, a time limit, and a leak
+check after it.
 
-A test that is a coroutine function runs on its `loop`. With uvloop a failure is reported as xfail, never as a failure.
+A test that is a coroutine function runs on its `loop`. With uvloop a failure is reported as xfail, never as
+a failure.
 """
 
 import asyncio
 import gc
 import inspect
-import os
 import signal
 import ssl
 import threading
+import warnings
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import FrameType
@@ -28,14 +30,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     columns = []
     for column in loops.COLUMNS:
-        marks = [pytest.mark.xfail(strict=False, reason="reported, not asserted")] if column == "uvloop" else []
+        marks = (
+            [pytest.mark.xfail(strict=False, reason="reported, not asserted")] if column == "uvloop" else []
+        )
         for debug in (False, True):
-            columns.append(pytest.param((column, debug), marks=marks, id=f"{column}{'-debug' if debug else ''}"))
+            columns.append(
+                pytest.param((column, debug), marks=marks, id=f"{column}{'-debug' if debug else ''}")
+            )
     metafunc.parametrize("loop", columns, indirect=True)
 
 
 def pytest_collection_finish() -> None:
-    """The leak check collects garbage after every test; what is there by now need not be looked at each time."""
+    """The leak check collects garbage after every test; what is there by now need not be looked at each
+    time.
+    """
     gc.collect()
     gc.freeze()
 
@@ -45,7 +53,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters
-    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names}
     loop: asyncio.AbstractEventLoop = arguments["loop"]
     asyncio.set_event_loop(loop)
     try:
@@ -85,7 +93,7 @@ def open_files() -> dict[str, str]:
     found = {}
     for entry in Path("/proc/self/fd").iterdir():
         try:
-            found[entry.name] = os.readlink(entry)
+            found[entry.name] = str(entry.readlink())
         except OSError:
             continue  # the descriptor this very listing used
     return found
@@ -138,7 +146,9 @@ def loop(request: pytest.FixtureRequest, errors: Errors, limit: None) -> Iterato
         if column == "uvloop":
             pytest.skip("uvloop is not installed")
         raise
-    gc.collect()
+    with warnings.catch_warnings():  # what a test before this one left behind was its own fault
+        warnings.simplefilter("ignore")
+        gc.collect()
     before, threads, registered = open_files(), threading.active_count(), 0
     loop = make()
     loop.set_debug(debug)

@@ -1,6 +1,8 @@
-"""Owns the table of wrong calls: for each the exception stdlib's loop gives on the same Python is the one to give.
+"""Owns the table of wrong calls: for each the exception stdlib's loop gives on the same Python is the one to
+give.
 
-A row is a name and a function of a Bench. What it returns is awaited if it can be. Nothing here knows the right answer.
+A row is a name and a function of a Bench. What it returns is awaited if it can be. Nothing here knows the
+right answer.
 """
 
 import asyncio
@@ -29,7 +31,9 @@ class Bench:
         self.stack = contextlib.ExitStack()
         self.folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
 
-    def sock(self, kind: int = socket.SOCK_STREAM, *, blocking: bool = False, family: int = socket.AF_INET) -> Any:
+    def sock(
+        self, kind: int = socket.SOCK_STREAM, *, blocking: bool = False, family: int = socket.AF_INET
+    ) -> Any:
         sock = self.stack.enter_context(socket.socket(family, kind))
         sock.setblocking(blocking)
         return sock
@@ -159,7 +163,10 @@ def client_context() -> ssl.SSLContext:
 
 CALLBACKS: list[Row] = [
     *[
-        (f"{name}({value!r})", partial(lambda b, name, args: getattr(b.loop, name)(*args), name=name, args=args))
+        (
+            f"{name}({value!r})",
+            partial(lambda b, name, args: getattr(b.loop, name)(*args), name=name, args=args),
+        )
         for value in (None, 1, "print")
         for name, args in (
             ("call_soon", (value,)),
@@ -171,7 +178,10 @@ CALLBACKS: list[Row] = [
     ("call_soon of a coroutine function", lambda b: b.loop.call_soon(nothing)),
     ("call_soon without arguments", lambda b: b.loop.call_soon()),
     ("call_soon with a strange keyword", lambda b: b.loop.call_soon(print, spam=1)),
-    ("call_soon with a context that is none", lambda b: b.later(lambda: b.loop.call_soon(print, context=1).cancel())),
+    (
+        "call_soon with a context that is none",
+        lambda b: b.later(lambda: b.loop.call_soon(print, context=1).cancel()),
+    ),
     ("call_later without a callback", lambda b: b.loop.call_later(1)),
     ("call_later of no number", lambda b: b.loop.call_later("1", print)),
     ("call_later of None", lambda b: b.loop.call_later(None, print)),
@@ -184,15 +194,24 @@ CALLBACKS: list[Row] = [
     ("call_soon in a closed loop", lambda b: b.closed().call_soon(print)),
     ("call_soon_threadsafe in a closed loop", lambda b: b.closed().call_soon_threadsafe(print)),
     ("call_soon from another thread", lambda b: type(b.from_thread(lambda: b.loop.call_soon(int))).__name__),
-    ("call_later from another thread", lambda b: type(b.from_thread(lambda: b.loop.call_later(9, int))).__name__),
+    (
+        "call_later from another thread",
+        lambda b: type(b.from_thread(lambda: b.loop.call_later(9, int))).__name__,
+    ),
 ]
 
 LIFE: list[Row] = [
     ("run_forever while running", lambda b: b.later(b.loop.run_forever)),
-    ("run_until_complete while running", lambda b: b.later(lambda: b.loop.run_until_complete(b.loop.create_future()))),
+    (
+        "run_until_complete while running",
+        lambda b: b.later(lambda: b.loop.run_until_complete(b.loop.create_future())),
+    ),
     ("run_until_complete of no awaitable", lambda b: b.loop.run_until_complete(1)),
     ("run_until_complete of a function", lambda b: b.loop.run_until_complete(nothing)),
-    ("run_until_complete, stopped before", lambda b: (b.loop.stop(), b.loop.run_until_complete(b.loop.create_future()))),
+    (
+        "run_until_complete, stopped before",
+        lambda b: (b.loop.stop(), b.loop.run_until_complete(b.loop.create_future())),
+    ),
     ("run_forever in a closed loop", lambda b: b.closed().run_forever()),
     ("run_until_complete in a closed loop", lambda b: b.closed().run_until_complete(b.loop.create_future())),
     ("close while running", lambda b: b.later(b.loop.close)),
@@ -232,12 +251,18 @@ async def after_shutdown(b: Bench) -> Any:
 
 FILES: list[Row] = [
     *[
-        (f"{name}({value!r})", partial(lambda b, name, value: getattr(b.loop, name)(value, int), name=name, value=value))
+        (
+            f"{name}({value!r})",
+            partial(lambda b, name, value: getattr(b.loop, name)(value, int), name=name, value=value),
+        )
         for name in ("add_reader", "add_writer")
         for value in (None, "1", -1, 1.5, 999_999)
     ],
     *[
-        (f"{name}({value!r})", partial(lambda b, name, value: getattr(b.loop, name)(value), name=name, value=value))
+        (
+            f"{name}({value!r})",
+            partial(lambda b, name, value: getattr(b.loop, name)(value), name=name, value=value),
+        )
         for name in ("remove_reader", "remove_writer")
         for value in (None, "1", -1, 1.5, 999_999)
     ],
@@ -268,7 +293,10 @@ SIGNALS: list[Row] = [
     ("add_signal_handler of 0", lambda b: b.loop.add_signal_handler(0, int)),
     ("add_signal_handler of 1000", lambda b: b.loop.add_signal_handler(1000, int)),
     ("add_signal_handler of a name", lambda b: b.loop.add_signal_handler("SIGTERM", int)),
-    ("add_signal_handler of a coroutine function", lambda b: b.loop.add_signal_handler(signal.SIGUSR1, nothing)),
+    (
+        "add_signal_handler of a coroutine function",
+        lambda b: b.loop.add_signal_handler(signal.SIGUSR1, nothing),
+    ),
     ("add_signal_handler in a closed loop", lambda b: b.closed().add_signal_handler(signal.SIGUSR1, int)),
     ("add_signal_handler in a thread", lambda b: b.from_thread(lambda: b.loop.add_signal_handler(10, int))),
     ("remove_signal_handler of 1000", lambda b: b.loop.remove_signal_handler(1000)),
@@ -280,19 +308,28 @@ CONNECT: list[Row] = [
     ("create_connection to nowhere", lambda b: b.loop.create_connection(P)),
     ("create_connection refused", lambda b: b.loop.create_connection(P, LOCAL, b.free_port())),
     ("create_connection with host and sock", lambda b: b.loop.create_connection(P, LOCAL, 1, sock=b.sock())),
-    ("create_connection of a datagram socket", lambda b: b.loop.create_connection(P, sock=b.sock(socket.SOCK_DGRAM))),
+    (
+        "create_connection of a datagram socket",
+        lambda b: b.loop.create_connection(P, sock=b.sock(socket.SOCK_DGRAM)),
+    ),
     ("create_connection of an unconnected socket", lambda b: b.loop.create_connection(P, sock=b.sock())),
     ("create_connection of no socket", lambda b: b.loop.create_connection(P, sock=object())),
     ("create_connection of a closed socket", lambda b: b.loop.create_connection(P, sock=b.closed_sock())),
     ("create_connection with a bad port", lambda b: b.loop.create_connection(P, LOCAL, 70_000)),
     ("create_connection with a negative port", lambda b: b.loop.create_connection(P, LOCAL, -1)),
     ("create_connection with a port of no kind", lambda b: b.loop.create_connection(P, LOCAL, object())),
-    ("create_connection with a service nobody knows", lambda b: b.loop.create_connection(P, LOCAL, "no such")),
+    (
+        "create_connection with a service nobody knows",
+        lambda b: b.loop.create_connection(P, LOCAL, "no such"),
+    ),
     ("create_connection with a host of no kind", lambda b: b.loop.create_connection(P, 1.5, 1)),
     ("create_connection with a bad literal", lambda b: b.loop.create_connection(P, "256.1.1.1.", 1, flags=4)),
     ("create_connection with a nul in its host", lambda b: b.loop.create_connection(P, "127.0.0.1\0x", 1)),
     ("create_connection with ssl of no kind", lambda b: b.loop.create_connection(P, LOCAL, 1, ssl="yes")),
-    ("create_connection with a hostname, no ssl", lambda b: b.loop.create_connection(P, LOCAL, 1, server_hostname="x")),
+    (
+        "create_connection with a hostname, no ssl",
+        lambda b: b.loop.create_connection(P, LOCAL, 1, server_hostname="x"),
+    ),
     (
         "create_connection with ssl and sock, no hostname",
         lambda b: b.loop.create_connection(P, sock=b.pair()[0], ssl=client_context()),
@@ -311,7 +348,10 @@ CONNECT: list[Row] = [
             P, sock=b.pair()[0], ssl=client_context(), server_hostname="x", ssl_handshake_timeout=-1
         ),
     ),
-    ("create_connection with a factory that raises", lambda b: b.loop.create_connection(boom, sock=b.pair()[0])),
+    (
+        "create_connection with a factory that raises",
+        lambda b: b.loop.create_connection(boom, sock=b.pair()[0]),
+    ),
     ("create_connection with a factory of no kind", lambda b: b.loop.create_connection(1, sock=b.pair()[0])),
     (
         "create_connection from an address not ours",
@@ -325,13 +365,22 @@ CONNECT: list[Row] = [
         "connect_accepted_socket with a timeout, no ssl",
         lambda b: b.loop.connect_accepted_socket(P, b.pair()[0], ssl_handshake_timeout=1),
     ),
-    ("connect_accepted_socket with ssl of no kind", lambda b: b.loop.connect_accepted_socket(P, b.pair()[0], ssl=1)),
+    (
+        "connect_accepted_socket with ssl of no kind",
+        lambda b: b.loop.connect_accepted_socket(P, b.pair()[0], ssl=1),
+    ),
     ("create_unix_connection to nothing", lambda b: b.loop.create_unix_connection(P)),
     ("create_unix_connection to nobody", lambda b: b.loop.create_unix_connection(P, str(b.folder / "no"))),
     ("create_unix_connection of two", lambda b: b.loop.create_unix_connection(P, "x", sock=b.pair()[0])),
     ("create_unix_connection of a TCP socket", lambda b: b.loop.create_unix_connection(P, sock=b.sock())),
-    ("create_unix_connection, ssl, no hostname", lambda b: b.loop.create_unix_connection(P, "x", ssl=client_context())),
-    ("create_unix_connection, hostname, no ssl", lambda b: b.loop.create_unix_connection(P, "x", server_hostname="x")),
+    (
+        "create_unix_connection, ssl, no hostname",
+        lambda b: b.loop.create_unix_connection(P, "x", ssl=client_context()),
+    ),
+    (
+        "create_unix_connection, hostname, no ssl",
+        lambda b: b.loop.create_unix_connection(P, "x", server_hostname="x"),
+    ),
     ("create_unix_connection, path too long", lambda b: b.loop.create_unix_connection(P, "/" + "x" * 200)),
     ("create_unix_connection, path of no kind", lambda b: b.loop.create_unix_connection(P, 12)),
     ("start_tls without a context", lambda b: tls(b, None)),
@@ -359,11 +408,17 @@ def on_closed(b: Bench, method: str, *arguments: Any, **options: Any) -> Any:
 CLOSED: list[Row] = [
     ("create_connection in a closed loop", lambda b: on_closed(b, "create_connection", P, LOCAL, 1)),
     ("create_server in a closed loop", lambda b: on_closed(b, "create_server", P, LOCAL, 0)),
-    ("create_datagram_endpoint in a closed loop", lambda b: on_closed(b, "create_datagram_endpoint", D, (LOCAL, 0))),
+    (
+        "create_datagram_endpoint in a closed loop",
+        lambda b: on_closed(b, "create_datagram_endpoint", D, (LOCAL, 0)),
+    ),
     ("sock_recv in a closed loop", lambda b: on_closed(b, "sock_recv", b.pair()[0], 1)),
     ("sock_accept in a closed loop", lambda b: on_closed(b, "sock_accept", listening(b))),
     ("getaddrinfo in a closed loop", lambda b: on_closed(b, "getaddrinfo", LOCAL, 1)),
-    ("subprocess_exec in a closed loop", lambda b: on_closed(b, "subprocess_exec", asyncio.SubprocessProtocol, "true")),
+    (
+        "subprocess_exec in a closed loop",
+        lambda b: on_closed(b, "subprocess_exec", asyncio.SubprocessProtocol, "true"),
+    ),
     ("shutdown_asyncgens in a closed loop", lambda b: on_closed(b, "shutdown_asyncgens")),
 ]
 
@@ -390,17 +445,26 @@ SERVERS: list[Row] = [
     ("create_server with ssl of no kind", lambda b: b.loop.create_server(P, LOCAL, 0, ssl=1)),
     ("create_server with ssl=True", lambda b: b.loop.create_server(P, LOCAL, 0, ssl=True)),
     ("create_server, timeout, no ssl", lambda b: b.loop.create_server(P, LOCAL, 0, ssl_handshake_timeout=1)),
-    ("create_server, shutdown timeout, no ssl", lambda b: b.loop.create_server(P, LOCAL, 0, ssl_shutdown_timeout=1)),
+    (
+        "create_server, shutdown timeout, no ssl",
+        lambda b: b.loop.create_server(P, LOCAL, 0, ssl_shutdown_timeout=1),
+    ),
     ("create_server with a bad port", lambda b: b.loop.create_server(P, LOCAL, 99_999)),
     ("create_server with a backlog of no kind", lambda b: b.loop.create_server(P, LOCAL, 0, backlog="many")),
     ("create_server with a host of no kind", lambda b: b.loop.create_server(P, 5, 0)),
     ("create_server with hosts of no kind", lambda b: b.loop.create_server(P, [5], 0)),
     ("create_unix_server of nothing", lambda b: b.loop.create_unix_server(P)),
-    ("create_unix_server of two", lambda b: b.loop.create_unix_server(P, "x", sock=b.sock(family=socket.AF_UNIX))),
+    (
+        "create_unix_server of two",
+        lambda b: b.loop.create_unix_server(P, "x", sock=b.sock(family=socket.AF_UNIX)),
+    ),
     ("create_unix_server of a TCP socket", lambda b: b.loop.create_unix_server(P, sock=b.sock())),
     ("create_unix_server in no folder", lambda b: b.loop.create_unix_server(P, str(b.folder / "no/s"))),
     ("create_unix_server over a file", lambda b: b.loop.create_unix_server(P, b.file().name)),
-    ("create_unix_server with ssl of no kind", lambda b: b.loop.create_unix_server(P, str(b.folder / "s"), ssl=1)),
+    (
+        "create_unix_server with ssl of no kind",
+        lambda b: b.loop.create_unix_server(P, str(b.folder / "s"), ssl=1),
+    ),
     ("create_unix_server with a path too long", lambda b: b.loop.create_unix_server(P, "/" + "x" * 200)),
     ("serve_forever twice", lambda b: serve_twice(b)),
     ("serve_forever of a closed server", lambda b: closed_server(b, "serve_forever")),
@@ -438,15 +502,27 @@ UDP: list[Row] = [
     ("datagram endpoint of no socket", lambda b: b.loop.create_datagram_endpoint(D, sock=3)),
     ("datagram endpoint, address of no kind", lambda b: b.loop.create_datagram_endpoint(D, local_addr=5)),
     ("datagram endpoint, address of one", lambda b: b.loop.create_datagram_endpoint(D, local_addr=(LOCAL,))),
-    ("datagram endpoint, address of three", lambda b: b.loop.create_datagram_endpoint(D, local_addr=(LOCAL, 0, 0))),
-    ("datagram endpoint, remote of no kind", lambda b: b.loop.create_datagram_endpoint(D, remote_addr="host")),
+    (
+        "datagram endpoint, address of three",
+        lambda b: b.loop.create_datagram_endpoint(D, local_addr=(LOCAL, 0, 0)),
+    ),
+    (
+        "datagram endpoint, remote of no kind",
+        lambda b: b.loop.create_datagram_endpoint(D, remote_addr="host"),
+    ),
     (
         "datagram endpoint, two families",
         lambda b: b.loop.create_datagram_endpoint(D, local_addr=("::1", 0), remote_addr=(LOCAL, 1)),
     ),
-    ("datagram endpoint, address not ours", lambda b: b.loop.create_datagram_endpoint(D, local_addr=("::2", 0))),
+    (
+        "datagram endpoint, address not ours",
+        lambda b: b.loop.create_datagram_endpoint(D, local_addr=("::2", 0)),
+    ),
     ("datagram endpoint, bad port", lambda b: b.loop.create_datagram_endpoint(D, local_addr=(LOCAL, 99_999))),
-    ("datagram endpoint, factory that raises", lambda b: b.loop.create_datagram_endpoint(boom, local_addr=(LOCAL, 0))),
+    (
+        "datagram endpoint, factory that raises",
+        lambda b: b.loop.create_datagram_endpoint(boom, local_addr=(LOCAL, 0)),
+    ),
     (
         "Unix datagrams, address of no kind",
         lambda b: b.loop.create_datagram_endpoint(D, family=socket.AF_UNIX, local_addr=(LOCAL, 0)),
@@ -490,7 +566,10 @@ TRANSPORTS: list[Row] = [
     ("close of a closed transport", lambda b: b.on("closed_transport", "close")),
     ("pause_reading on a closed transport", lambda b: b.on("closed_transport", "pause_reading")),
     ("is_reading of a closed transport", lambda b: b.on("closed_transport", "is_reading")),
-    ("get_write_buffer_size of a closed transport", lambda b: b.on("closed_transport", "get_write_buffer_size")),
+    (
+        "get_write_buffer_size of a closed transport",
+        lambda b: b.on("closed_transport", "get_write_buffer_size"),
+    ),
     ("sendfile over a closed transport", lambda b: send_file(b, "closed_transport")),
     ("sendfile of a text file", lambda b: send_file(b, "transport", text=True)),
     ("sendfile with a negative offset", lambda b: send_file(b, "transport", offset=-1)),
@@ -517,7 +596,7 @@ async def send_file(b: Bench, what: str, *, text: bool = False, **options: Any) 
     transport = await getattr(b, what)()
     file = b.file()
     if text:
-        file = b.stack.enter_context(Path(file.name).open())
+        file = b.stack.enter_context(Path(file.name).open())  # noqa: SIM115
     return await b.loop.sendfile(transport, file, **options)
 
 
@@ -525,7 +604,11 @@ SOCKETS: list[Row] = [
     *[
         (
             f"{method} of a blocking socket",
-            partial(lambda b, method, args: getattr(b.loop, method)(b.pair(blocking=True)[0], *args), method=method, args=args),
+            partial(
+                lambda b, method, args: getattr(b.loop, method)(b.pair(blocking=True)[0], *args),
+                method=method,
+                args=args,
+            ),
         )
         for method, args in (
             ("sock_recv", (1,)),
@@ -541,7 +624,11 @@ SOCKETS: list[Row] = [
     *[
         (
             f"{method} of a closed socket",
-            partial(lambda b, method, args: getattr(b.loop, method)(b.closed_sock(), *args), method=method, args=args),
+            partial(
+                lambda b, method, args: getattr(b.loop, method)(b.closed_sock(), *args),
+                method=method,
+                args=args,
+            ),
         )
         for method, args in (
             ("sock_recv", (1,)),
@@ -560,12 +647,18 @@ SOCKETS: list[Row] = [
     ("sock_connect refused", lambda b: b.loop.sock_connect(b.sock(), (LOCAL, b.free_port()))),
     ("sock_connect to an address of no kind", lambda b: b.loop.sock_connect(b.sock(), 5)),
     ("sock_connect to a bad port", lambda b: b.loop.sock_connect(b.sock(), (LOCAL, 99_999))),
-    ("sock_connect to no path", lambda b: b.loop.sock_connect(b.sock(family=socket.AF_UNIX), str(b.folder / "no"))),
+    (
+        "sock_connect to no path",
+        lambda b: b.loop.sock_connect(b.sock(family=socket.AF_UNIX), str(b.folder / "no")),
+    ),
     ("sock_accept of what does not listen", lambda b: b.loop.sock_accept(b.sock())),
     ("sock_sendto of a string", lambda b: b.loop.sock_sendto(b.sock(2), "x", (LOCAL, 9))),
     ("sock_recv of a TLS socket", lambda b: ssl_socket(b)),
     ("sock_sendfile of a datagram socket", lambda b: b.loop.sock_sendfile(b.sock(2), b.file())),
-    ("sock_sendfile of a blocking socket", lambda b: b.loop.sock_sendfile(b.pair(blocking=True)[0], b.file())),
+    (
+        "sock_sendfile of a blocking socket",
+        lambda b: b.loop.sock_sendfile(b.pair(blocking=True)[0], b.file()),
+    ),
     ("sock_sendfile with a count of zero", lambda b: b.loop.sock_sendfile(b.pair()[0], b.file(), 0, 0)),
     ("sock_sendfile with a negative offset", lambda b: b.loop.sock_sendfile(b.pair()[0], b.file(), -1)),
     ("sock_sendfile with an offset of no kind", lambda b: b.loop.sock_sendfile(b.pair()[0], b.file(), "0")),
@@ -602,12 +695,18 @@ PROCESSES: list[Row] = [
     ("subprocess_exec of a number", lambda b: b.loop.subprocess_exec(S, 5)),
     ("subprocess_exec with a shell", lambda b: b.loop.subprocess_exec(S, "true", shell=True)),
     ("subprocess_exec with text", lambda b: b.loop.subprocess_exec(S, "true", text=True)),
-    ("subprocess_exec with universal newlines", lambda b: b.loop.subprocess_exec(S, "true", universal_newlines=True)),
+    (
+        "subprocess_exec with universal newlines",
+        lambda b: b.loop.subprocess_exec(S, "true", universal_newlines=True),
+    ),
     ("subprocess_exec with an encoding", lambda b: b.loop.subprocess_exec(S, "true", encoding="utf-8")),
     ("subprocess_exec with errors", lambda b: b.loop.subprocess_exec(S, "true", errors="strict")),
     ("subprocess_exec with a buffer", lambda b: b.loop.subprocess_exec(S, "true", bufsize=1)),
     ("subprocess_exec in no folder", lambda b: b.loop.subprocess_exec(S, "true", cwd=str(b.folder / "no"))),
-    ("subprocess_exec, factory that raises", lambda b: b.loop.subprocess_exec(boom, "true", stdin=subprocess.DEVNULL)),
+    (
+        "subprocess_exec, factory that raises",
+        lambda b: b.loop.subprocess_exec(boom, "true", stdin=subprocess.DEVNULL),
+    ),
     ("subprocess_exec with a strange keyword", lambda b: b.loop.subprocess_exec(S, "true", spam=1)),
     ("subprocess_shell of a list", lambda b: b.loop.subprocess_shell(S, ["true"])),
     ("subprocess_shell without a shell", lambda b: b.loop.subprocess_shell(S, "true", shell=False)),
@@ -624,9 +723,8 @@ PROCESSES: list[Row] = [
 def closed_pipe() -> Any:
     reading, writing = os.pipe()
     os.close(writing)
-    file = os.fdopen(reading, "rb", 0)
-    file.close()
-    return file
+    with os.fdopen(reading, "rb", 0) as file:
+        return file
 
 
 ROWS: list[Row] = [

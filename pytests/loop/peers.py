@@ -1,4 +1,6 @@
-"""Owns the small protocols and connections the behaviour tests are made of. Waiting is always for an event, never for time."""
+"""Owns the small protocols and connections the behaviour tests are made of. Waiting is always for an event,
+never for time.
+"""
 
 import asyncio
 import socket
@@ -130,7 +132,7 @@ async def connect(
     **options: Any,
 ) -> Pair:
     """A connection over TCP (or a Unix socket at `path`), with TLS if contexts are given."""
-    loop = asyncio.get_running_loop()
+    loop: Any = asyncio.get_running_loop()
     accepted: asyncio.Future[Any] = loop.create_future()
 
     def make() -> Any:

@@ -1,4 +1,6 @@
-"""Streams of bytes: flow control, half-close, pausing, servers and their clients, what a transport tells of itself."""
+"""Streams of bytes: flow control, half-close, pausing, servers and their clients, what a transport tells of
+itself.
+"""
 
 import asyncio
 import socket
@@ -215,7 +217,7 @@ async def test_clients_can_be_sent_away(loop: Loop, how: str) -> None:
 
 async def test_connect_accepted_socket(loop: Loop) -> None:
     left, right = pair()
-    transport, protocol = await loop.connect_accepted_socket(Record, left)
+    _, protocol = await loop.connect_accepted_socket(Record, left)
     right.send(b"hello")
     assert await protocol.received(5) == b"hello"
     right.close()

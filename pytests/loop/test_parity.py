@@ -1,4 +1,6 @@
-"""Bad input gives on our loop what it gives on stdlib's of the same Python: the type, the errno, and the sense of it."""
+"""Bad input gives on our loop what it gives on stdlib's of the same Python: the type, the errno, and the
+sense of it.
+"""
 
 import asyncio
 import gc
@@ -52,7 +54,13 @@ def describe(value: Any) -> Any:
         return value
     if isinstance(value, tuple):
         return tuple(describe(part) for part in value)
-    kinds = (asyncio.TimerHandle, asyncio.Handle, asyncio.AbstractServer, asyncio.DatagramTransport, asyncio.Transport)
+    kinds: tuple[type, ...] = (
+        asyncio.TimerHandle,
+        asyncio.Handle,
+        asyncio.AbstractServer,
+        asyncio.DatagramTransport,
+        asyncio.Transport,
+    )
     kinds += (asyncio.BaseTransport, asyncio.BaseProtocol, socket.socket)
     return next((kind.__name__ for kind in kinds if isinstance(value, kind)), type(value).__name__)
 

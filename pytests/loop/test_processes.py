@@ -118,15 +118,19 @@ async def test_closing_the_transport_kills_the_child(loop: Loop) -> None:
     assert transport.get_returncode() == -signal.SIGKILL
 
 
+async def write_for_ever(stream: asyncio.StreamWriter) -> None:
+    while True:
+        stream.write(b"x" * 100_000)
+        await stream.drain()
+
+
 async def test_a_child_that_does_not_read(loop: Loop) -> None:
     """What is written to it waits, and a pipe that breaks is an error and no signal."""
     child = await asyncio.create_subprocess_exec("sh", "-c", "read line; exit 0", stdin=PIPE)
     assert child.stdin
     child.stdin.write(b"line\n" + b"x" * 500_000)
     with pytest.raises((BrokenPipeError, ConnectionResetError)):
-        while True:
-            child.stdin.write(b"x" * 100_000)
-            await child.stdin.drain()
+        await write_for_ever(child.stdin)
     assert await child.wait() == 0
 
 

@@ -8,6 +8,7 @@ import os
 import resource
 import socket
 import ssl
+import sys
 import threading
 import time
 from typing import Any
@@ -131,7 +132,7 @@ async def test_f2_a_cancelled_connect_closes_its_socket_once(loop: Loop, steps: 
     assert await other.peer.received(len(message)) == message
     await other.close()
     server.close()
-    if hasattr(server, "close_clients"):
+    if sys.version_info >= (3, 13):
         server.abort_clients()
     await turns(5)
 
@@ -171,7 +172,9 @@ class Forged:
         return self._number
 
 
-@pytest.mark.parametrize("key", [-1, 2**31 - 1, 2**40, 2**70, None, "1", 1.5, Forged(-5), Forged("x"), Forged(2**70)])
+@pytest.mark.parametrize(
+    "key", [-1, 2**31 - 1, 2**40, 2**70, None, "1", 1.5, Forged(-5), Forged("x"), Forged(2**70)]
+)
 async def test_f4_forged_keys_are_refused(loop: Loop, key: Any) -> None:
     with pytest.raises((ValueError, OSError, OverflowError, TypeError)):
         loop.add_reader(key, print)
@@ -379,7 +382,9 @@ async def blocked_receive_from(loop: Loop, sock: socket.socket) -> None:
     await loop.sock_recvfrom(sock, 10)
 
 
-@pytest.mark.parametrize("operation", [blocked_receive, blocked_receive_into, blocked_send, blocked_receive_from])
+@pytest.mark.parametrize(
+    "operation", [blocked_receive, blocked_receive_into, blocked_send, blocked_receive_from]
+)
 async def test_f8_a_cancelled_sock_call_leaves_nothing_registered(loop: Loop, operation: Any) -> None:
     left, right = pair()
     task = loop.create_task(operation(loop, left))

@@ -1,4 +1,6 @@
-"""Rows T1 to T7 of the bug classes seen in other asyncio loops: TLS, data at close, callbacks that raise, timers."""
+"""Rows T1 to T7 of the bug classes seen in other asyncio loops: TLS, data at close, callbacks that raise,
+timers.
+"""
 
 import asyncio
 import contextlib
@@ -389,14 +391,14 @@ async def test_t6_call_later_zero_is_a_timer(loop: Loop) -> None:
     await negative
 
 
-class Boom(Exception):
+class BoomError(Exception):
     pass
 
 
 def raising(name: str) -> type[Record]:
     def method(self: Any, *arguments: Any) -> None:
         getattr(Record, name)(self, *arguments)
-        raise Boom(name)
+        raise BoomError(name)
 
     return type("Raising", (Record,), {name: method})
 
@@ -420,9 +422,9 @@ async def test_t7_a_protocol_callback_that_raises(loop: Loop, name: str, errors:
     lost = await both.client.lost
     await turns(3)
     reported = [context["exception"] for context in errors.take()]
-    assert [str(error) for error in reported if isinstance(error, Boom)] == [name]
+    assert [str(error) for error in reported if isinstance(error, BoomError)] == [name]
     if name in ("data_received", "eof_received"):
-        assert isinstance(lost, Boom)
+        assert isinstance(lost, BoomError)
     await both.close()
 
 
@@ -430,13 +432,13 @@ async def test_t7_connection_made_that_raises(loop: Loop, errors: Errors) -> Non
     class Raising(Record):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)
-            raise Boom("made")
+            raise BoomError("made")
 
     server = await loop.create_server(Raising, LOCAL, 0)
-    reader, writer = await asyncio.open_connection(LOCAL, server.sockets[0].getsockname()[1])
+    _, writer = await asyncio.open_connection(LOCAL, server.sockets[0].getsockname()[1])
     while not errors:
         await turns(1)
-    assert isinstance(errors.take()[0]["exception"], Boom)
+    assert isinstance(errors.take()[0]["exception"], BoomError)
     writer.close()
     await settled(writer.wait_closed())
     server.close()
@@ -453,7 +455,7 @@ async def test_t7_datagram_callbacks_that_raise(loop: Loop, errors: Errors) -> N
     class Raising(asyncio.DatagramProtocol):
         def datagram_received(self, data: bytes, addr: Any) -> None:
             received.set_result(data)
-            raise Boom("datagram")
+            raise BoomError("datagram")
 
         def connection_lost(self, exc: BaseException | None) -> None:
             lost.set_result(exc)

@@ -1,4 +1,6 @@
-"""Rows T8 to T13 of the bug classes seen in other asyncio loops: ends, UDP, signals, servers, leaks, idleness."""
+"""Rows T8 to T13 of the bug classes seen in other asyncio loops: ends, UDP, signals, servers, leaks,
+idleness.
+"""
 
 import asyncio
 import contextlib
@@ -129,7 +131,7 @@ async def test_t9_the_zone_of_an_ipv6_address_is_kept(loop: Loop) -> None:
         loop.create_connection(Record, "fe80::1%lo", 9, local_addr=("fe80::1%lo", 0)),
     ):
         with pytest.raises(OSError) as caught:  # noqa: PT011
-            await attempt  # type: ignore[misc]
+            await attempt
         assert caught.value.errno == errno.EADDRNOTAVAIL
 
 
@@ -352,7 +354,9 @@ async def idle_share(span: float) -> tuple[float, int]:
 
 
 async def test_t13_an_idle_loop_does_not_spin(loop: Loop, errors: Errors, tmp_path: Path) -> None:
-    """With everything on it that once spun elsewhere: paused with data, half closed, closed peer, idle writer, far timer."""
+    """With everything on it that once spun elsewhere: paused with data, half closed, closed peer, idle
+    writer, far timer.
+    """
     paused, half, plain = await connect(), await connect(peer=lambda: Record(keep_open=True)), await connect()
     paused.client.transport.pause_reading()
     paused.peer.transport.write(b"unread")

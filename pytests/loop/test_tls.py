@@ -1,4 +1,6 @@
-"""TLS: certificates both ways, ALPN, timeouts, half-open peers, big transfers with every byte checked, start_tls."""
+"""TLS: certificates both ways, ALPN, timeouts, half-open peers, big transfers with every byte checked,
+start_tls.
+"""
 
 import asyncio
 import socket
@@ -102,7 +104,9 @@ async def test_handshake_timeout_of_a_client(loop: Loop, client_context: ssl.SSL
     silent.close()
 
 
-async def test_handshake_timeout_of_a_server(loop: Loop, server_context: ssl.SSLContext, errors: Errors) -> None:
+async def test_handshake_timeout_of_a_server(
+    loop: Loop, server_context: ssl.SSLContext, errors: Errors
+) -> None:
     """A client that says nothing is shut out; its protocol never hears of a connection."""
     server = await loop.create_server(Record, LOCAL, 0, ssl=server_context, ssl_handshake_timeout=0.05)
     client = socket.socket()
@@ -115,7 +119,9 @@ async def test_handshake_timeout_of_a_server(loop: Loop, server_context: ssl.SSL
     errors.take()
 
 
-async def raw_client(loop: Loop, address: Any, context: ssl.SSLContext) -> tuple[socket.socket, ssl.SSLObject, Any, Any]:
+async def raw_client(
+    loop: Loop, address: Any, context: ssl.SSLContext
+) -> tuple[socket.socket, ssl.SSLObject, Any, Any]:
     """A TLS client by hand, which can be rude."""
     raw = socket.socket()
     raw.setblocking(False)
@@ -198,7 +204,8 @@ async def test_buffered_protocol(loop: Loop, contexts: Contexts, column: str) ->
         def get_buffer(self, sizehint: int) -> memoryview:  # type: ignore[override]
             return memoryview(super().get_buffer(sizehint))
 
-    # stdlib reads the second part of a buffer into a slice of it, which of a bytearray is a copy: it loses data.
+    # stdlib reads the second part of a buffer into a slice of it, which of a bytearray is a copy: it loses
+    # data.
     kind = Viewed if column == "stdlib" else Buffered
     both = await connect(lambda: kind(1000), **contexts)  # type: ignore[arg-type]
     message = pattern(300_000)

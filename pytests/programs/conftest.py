@@ -1,4 +1,6 @@
-"""Owns how the programs run: on stdlib's loop and on ours, in one process, with real servers of their own where needed."""
+"""Owns how the programs run: on stdlib's loop and on ours, in one process, with real servers of their own
+where needed.
+"""
 
 import asyncio
 import contextlib
@@ -90,7 +92,19 @@ def postgres_port() -> Iterator[int]:
     options: Any = {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     make = [*prefix, str(programs / "initdb"), "-D", str(data), "-U", "tester", "-A", "trust", "--no-sync"]
     subprocess.run(make, check=True, **options)
-    start = [*prefix, str(programs / "postgres"), "-D", str(data), "-p", str(port), "-h", LOCAL, "-k", str(folder), "-F"]
+    start = [
+        *prefix,
+        str(programs / "postgres"),
+        "-D",
+        str(data),
+        "-p",
+        str(port),
+        "-h",
+        LOCAL,
+        "-k",
+        str(folder),
+        "-F",
+    ]
     with subprocess.Popen(start, **options) as process:
         try:
             wait_for_port(port, process)

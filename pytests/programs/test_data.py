@@ -48,7 +48,12 @@ def test_redis_publishes_and_a_blocked_reader_can_be_cancelled(run: Run, redis_p
 
 def test_postgresql(run: Run, postgres_port: int) -> None:
     async def main() -> None:
-        options: dict[str, Any] = {"host": LOCAL, "port": postgres_port, "user": "tester", "database": "postgres"}
+        options: dict[str, Any] = {
+            "host": LOCAL,
+            "port": postgres_port,
+            "user": "tester",
+            "database": "postgres",
+        }
         connection = await asyncpg.connect(**options)
         await connection.execute("CREATE TEMPORARY TABLE rows (id int, data bytea)")
         rows = [(number, bytes([number % 256]) * 1000) for number in range(2000)]
@@ -69,7 +74,9 @@ def test_postgresql(run: Run, postgres_port: int) -> None:
         assert await connection.fetchval("SELECT 1") == 1
         await connection.close()
         async with asyncpg.create_pool(**options, min_size=2, max_size=5) as pool:
-            values = await asyncio.gather(*(pool.fetchval("SELECT $1::int * 2", number) for number in range(100)))
+            values = await asyncio.gather(
+                *(pool.fetchval("SELECT $1::int * 2", number) for number in range(100))
+            )
             assert values == [number * 2 for number in range(100)]
 
     run(main())

@@ -136,7 +136,7 @@ def test_aiohttp_server_and_client(run: Run, tmp_path: Path, secure: bool) -> No
 
             async def post() -> bytes:
                 async with session.post(f"{base}/echo", data=body) as response:
-                    return await response.read()
+                    return bytes(await response.read())
 
             assert set(await asyncio.gather(*(post() for _ in range(10)))) == {body}
             async with session.get(f"{base}/static/file") as response:

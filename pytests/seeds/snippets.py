@@ -1,7 +1,7 @@
 """Owns the examples: finds them in the text they were printed in, and makes their ports free.
 
-The text is kept as printed in examples_first.md and examples_second.md: every Python block of the guides that needs no
-BEAM, each below a heading that names it.
+The text is kept as printed in examples_first.md and examples_second.md: every Python block of the guides
+that needs no BEAM, each below a heading that names it.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Every example of the two guides that needs no BEAM, run as printed in a process of its own, on our loop.
 
-What an example leaves open (a `main` it calls, a protocol it names) stands in PREPARE; what to look at afterwards in CHECK.
-Only ports and addresses are changed: ports to free ones, addresses to loopback's.
+What an example leaves open (a `main` it calls, a protocol it names) stands in PREPARE; what to look at
+afterwards in CHECK. Only ports and addresses are changed: ports to free ones, addresses to loopback's.
 """
 
 import os
@@ -94,7 +94,9 @@ PREPARE = {
     "Client Connections": TCP_PEER,
     "Example: UDP Echo Server and Client / Client": UDP_PEER,
     "DatagramProtocol Callbacks": "import asyncio",
-    "erlang.spawn_task(coro, *, name=None)": "import asyncio\nasync def other_work(): await asyncio.sleep(0.2)",
+    "erlang.spawn_task(coro, *, name=None)": (
+        "import asyncio\nasync def other_work(): await asyncio.sleep(0.2)"
+    ),
     "Context Manager": "import asyncio\nasync def slow_operation(): await asyncio.sleep(5)",
     "Context Manager for Timeouts": "async def slow_operation(): await asyncio.sleep(0.001)",
 }
@@ -127,7 +129,7 @@ import asyncio, erlang
 print(erlang.run(delay_endpoint(ms=1)))
 """,
 }
-EXPECTED = {
+EXPECTED: dict[str, str | re.Pattern[str]] = {
     "Overview": ON_OURS,
     "Usage": "Done!\n",
     "Usage / 2": "",
@@ -137,8 +139,12 @@ EXPECTED = {
     "Pattern 4: Manual Loop Management": ON_OURS,
     "Execution Mode Detection": "Running with shared GIL\n",
     "Client Connections": "Received: HELLO, WORLD!\n",
-    "TCP Servers": re.compile(r"Connection from \('127.0.0.1', \d+\)\nReceived: hello\nanswer b'hello'\n(Connection closed\n)?"),
-    "Creating UDP Endpoints": re.compile(r"Listening on .*\n(Received 'hello' from .*\n)+answer b'hello'\n(Connection closed\n)?"),
+    "TCP Servers": re.compile(
+        r"Connection from \('127.0.0.1', \d+\)\nReceived: hello\nanswer b'hello'\n(Connection closed\n)?"
+    ),
+    "Creating UDP Endpoints": re.compile(
+        r"Listening on .*\n(Received 'hello' from .*\n)+answer b'hello'\n(Connection closed\n)?"
+    ),
     "DatagramProtocol Callbacks": "defined\n",
     "Connected vs Unconnected UDP / Unconnected UDP": "transport of ErlangEventLoop\n",
     "Connected vs Unconnected UDP / Connected UDP": "transport of ErlangEventLoop\n",
@@ -159,11 +165,15 @@ EXPECTED = {
     "Context Manager for Timeouts": "in time\n",
     "Integration with ASGI Frameworks": "{'slept_ms': 1}\n",
 }
-# These call asyncio.run by themselves, as scripts do: the policy makes it ours. The loop functions end in a RuntimeError,
-# as the guide says, where no loop runs.
+# These call asyncio.run by themselves, as scripts do: the policy makes it ours. The loop functions end in a
+# RuntimeError, as the guide says, where no loop runs.
 SCRIPTS = ("Example: UDP Echo Server and Client / Server", "Example: UDP Echo Server and Client / Client")
 RAISES = {"Event Loop Functions": "RuntimeError: no running event loop"}
-FRAGMENTS = ("Connected vs Unconnected UDP / Unconnected UDP", "Connected vs Unconnected UDP / Connected UDP", "Broadcast UDP")
+FRAGMENTS = (
+    "Connected vs Unconnected UDP / Unconnected UDP",
+    "Connected vs Unconnected UDP / Connected UDP",
+    "Broadcast UDP",
+)
 
 
 def loopback(code: str) -> str:
@@ -181,12 +191,15 @@ def whole(snippet: Snippet) -> str:
     """The program that shows the example at work."""
     code = loopback(snippet.code)
     if snippet.name in FRAGMENTS:
-        protocol = GUIDES[snippet.guide]["DatagramProtocol Callbacks"].code.replace("MyDatagramProtocol", "MyProtocol")
+        protocol = GUIDES[snippet.guide]["DatagramProtocol Callbacks"].code.replace(
+            "MyDatagramProtocol", "MyProtocol"
+        )
         body = textwrap.indent("loop = asyncio.get_running_loop()\n" + code + FRAGMENT_CHECK, "    ")
         code = f"import asyncio, erlang\n{protocol}\nasync def main():\n{body}\nerlang.run(main())\n"
     check = CHECK.get(snippet.name, "")
     if snippet.name in SCRIPTS:
-        policy = "import asyncio, erlang_loop\nasyncio.set_event_loop_policy(erlang_loop.get_event_loop_policy())\n"
+        policy = "import asyncio\nfrom erlang_loop import get_event_loop_policy as ours\n"
+        policy += "asyncio.set_event_loop_policy(ours())\n"
         if snippet.name.endswith("Server"):
             code = code.replace("asyncio.run(run_server())", "")
             check = UDP_CLIENT + "asyncio.run(check(run_server))"

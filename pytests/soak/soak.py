@@ -3,8 +3,9 @@
     python pytests/soak/soak.py --factory erlang:new_event_loop --seconds 20
     python pytests/soak/soak.py --factory erlang:new_event_loop --connections 100000      # the long form
 
-Clients and server share one loop. A connection begins with where in a block of random bytes its data starts and how long it
-is, so both ends know what each byte must be. At the end no descriptor, task or callback error may be left.
+Clients and server share one loop. A connection begins with where in a block of random bytes its data starts
+and how long it is, so both ends know what each byte must be. At the end no descriptor, task or callback
+error may be left.
 """
 
 import argparse
@@ -128,7 +129,9 @@ class Soak:
             if plan == "half close" and writer.can_write_eof():
                 writer.write_eof()
 
-    async def receive(self, reader: asyncio.StreamReader, expected: memoryview, stop: int | None = None) -> int:
+    async def receive(
+        self, reader: asyncio.StreamReader, expected: memoryview, stop: int | None = None
+    ) -> int:
         done = 0
         while (stop is None or done < stop) and (part := await reader.read(1 << 16)):
             if expected[done : done + len(part)] != part:
@@ -152,7 +155,9 @@ class Soak:
             await asyncio.start_server(self.serve, LOCAL, 0, backlog=1000),
             await asyncio.start_server(self.serve, LOCAL, 0, ssl=self.server_tls, backlog=1000),
             await asyncio.start_unix_server(self.serve, str(self.folder / "unix"), backlog=1000),
-            await asyncio.start_unix_server(self.serve, str(self.folder / "unix-tls"), ssl=self.server_tls, backlog=1000),
+            await asyncio.start_unix_server(
+                self.serve, str(self.folder / "unix-tls"), ssl=self.server_tls, backlog=1000
+            ),
         ]
         self.ports = {
             "tcp": servers[0].sockets[0].getsockname()[1],
@@ -178,7 +183,8 @@ def soak(factory: Any, *, seconds: float, connections: int, concurrency: int, se
         state = Soak(seed, Path(folder))
 
         def unexpected(_: object, context: dict[str, Any]) -> None:
-            # A handshake that a cancelled client broke off is told to the handler in debug mode, by stdlib's loop too.
+            # A handshake that a cancelled client broke off is told to the handler in debug mode, by stdlib's
+            # loop too.
             if not isinstance(context.get("exception"), OSError):
                 state.wrong.append(f"the exception handler was called: {context}")
 
@@ -194,7 +200,9 @@ def soak(factory: Any, *, seconds: float, connections: int, concurrency: int, se
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--factory", default="erlang:new_event_loop")
     parser.add_argument("--seconds", type=float, default=None, help="20, unless connections are given")
     parser.add_argument("--connections", type=int, default=None)
@@ -214,7 +222,8 @@ def main() -> int:
         seed=seed,
         debug=words.debug,
     )
-    print(f"seed {seed}: {result.bytes:,} bytes checked in {time.monotonic() - started:.0f} s; {dict(result.counts)}")
+    took = time.monotonic() - started
+    print(f"seed {seed}: {result.bytes:,} bytes checked in {took:.0f} s; {dict(result.counts)}")
     for text, number in Counter(result.wrong).most_common(20):
         print(f"  {number} times: {text}")
     print(f"{result.counts['connections']} passed, {len(result.wrong)} failed")

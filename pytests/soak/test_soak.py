@@ -1,4 +1,6 @@
-"""The short soak, on stdlib's loop and on ours: SOAK_SECONDS each (20). A failure names the seed to repeat it with."""
+"""The short soak, on stdlib's loop and on ours: SOAK_SECONDS each (20). A failure names the seed to repeat
+it with.
+"""
 
 import os
 import random
