@@ -264,8 +264,13 @@ async def test_a_factory_that_raises_leaves_the_server_alive(loop: Loop, errors:
 
 
 async def test_all_that_wait_are_accepted_in_one_turn(loop: Loop) -> None:
-    made: list[Any] = []
-    server = await loop.create_server(lambda: made.append(Record()) or made[-1], LOCAL, 0, backlog=50)
+    made: list[Record] = []
+
+    def make() -> Record:
+        made.append(Record())
+        return made[-1]
+
+    server = await loop.create_server(make, LOCAL, 0, backlog=50)
     address = server.sockets[0].getsockname()
     peers = [socket.create_connection(address) for _ in range(20)]
     await turns(4)
