@@ -14,6 +14,7 @@ from typing import Any, TypeVarTuple
 
 from . import _native
 from ._secure import Secure
+from ._stdlib import StdlibLoop
 from ._subprocess import Subprocesses
 from ._transports import Transports
 
@@ -66,6 +67,10 @@ class ErlangEventLoop(_native.Loop, Secure, Transports, Subprocesses):
         """asyncio's loops assign it; what they get back is a view of the native registrations."""
 
     _released = False
+
+    if sys.version_info >= (3, 14):
+        # Tasks take any keyword here.
+        create_task = StdlibLoop.create_task
 
     def _make_self_pipe(self) -> None:
         # Threads wake the loop natively. Signals need a pair of sockets: made for the first handler.

@@ -1,10 +1,11 @@
 """Owns where TLS comes in: connections made with it, servers that speak it, start_tls. All of it native."""
 
 import sys
-from asyncio import SelectorEventLoop, constants
+from asyncio import constants
 from typing import TYPE_CHECKING, Any
 
 from . import _native
+from ._stdlib import StdlibLoop
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 _CHECKS_FD = sys.version_info >= (3, 12)
 
 
-class Secure(SelectorEventLoop):
+class Secure(StdlibLoop):
     """The hooks that asyncio's loops use for TLS, with the native protocol in place of the stdlib's."""
 
     def _make_ssl_transport(

@@ -20,6 +20,11 @@ _CHECKS_FD = sys.version_info >= (3, 12)
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
+def _is_real(sock: Any) -> bool:
+    """Whether it is a socket by its very type: what only looks like one has no fd of its own."""
+    return issubclass(type(sock), socket.socket)
+
+
 class Transports(StdlibLoop):
     """The hooks that asyncio's loops make transports with; each can be given another class on its own.
 
@@ -35,6 +40,9 @@ class Transports(StdlibLoop):
     def _make_socket_transport(
         self, sock: Any, protocol: Any, waiter: Any = None, *, extra: Any = None, server: Any = None
     ) -> Any:
+        if not _is_real(sock):
+            asyncios: Any = super()
+            return asyncios._make_socket_transport(sock, protocol, waiter, extra=extra, server=server)
         if _CHECKS_FD:
             self._ensure_fd_no_transport(sock)
         return _native.socket_transport(self, sock, protocol, waiter, extra, server)
@@ -49,7 +57,7 @@ class Transports(StdlibLoop):
         *timeouts: float | None,
     ) -> None:
         """Takes all that wait, up to the backlog. Without a handshake to wait for no task is needed."""
-        if sslcontext:
+        if sslcontext or not _is_real(sock):
             asyncios: Any = super()
             asyncios._accept_connection(protocol_factory, sock, sslcontext, server, backlog, *timeouts)
             return

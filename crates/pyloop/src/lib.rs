@@ -25,6 +25,7 @@ mod schedule;
 mod sources;
 mod state;
 mod stream;
+mod tasks;
 mod timer;
 mod tls;
 mod turn;
