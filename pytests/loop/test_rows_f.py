@@ -360,6 +360,7 @@ async def test_f7_out_of_descriptors_is_reported_and_not_spun_on(
     assert len(reports) <= 100, "a report per attempt, so there were more than one round of them"
     assert cpu / wall < 0.5, "the loop span while there was no descriptor to be had"
     await served
+    errors.lenient = column == "stdlib"  # which has a timer for each report, and lets them fire after close()
     client.close()
     await made[0].lost
     server.close()
