@@ -15,11 +15,22 @@ VENV = $(PY_BUILD)/venv/bin
 
 PY_SOURCES = $(wildcard tools python pytests bench)
 
+# The crates that know Python are built for one Python at a time, below its own directory.
+PY_CRATES = pyrt pyloop pyext
+FOR_PYTHON = PYO3_PYTHON=$(abspath $(VENV)/python) CARGO_TARGET_DIR=$(abspath $(PY_BUILD))/target $(CARGO)
+PY_PACKAGES = $(addprefix -p ,$(PY_CRATES))
+WITHOUT_PYTHON = --workspace $(addprefix --exclude ,$(PY_CRATES))
+
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help setup ext run test test-rust test-loom test-tools test-loop test-programs test-tsan conformance \
 	conformance-suites lint lint-layers lint-rust lint-python fmt bench doctor clean
+=======
+.PHONY: help setup ext run test test-rust test-python test-loop test-loom test-tools test-tsan lint lint-layers \
+	lint-rust lint-python fmt bench doctor clean
+>>>>>>> pyloop
 
 help: ## this list
 	@echo 'make <target> [PYTHON=python3.x] [CARGO=cargo]'
@@ -34,16 +45,18 @@ ext: setup ## the native module for PYTHON; prints the PYTHONPATH that finds it
 run: setup ## the tour: what the event loop can do, shown live
 	$(CARGO) run --release -p evloop --example tour
 
+<<<<<<< HEAD
 test: test-rust test-loom test-tools test-loop test-programs conformance test-tsan ## all the tests
+=======
+test: test-rust test-python test-loop test-loom test-tools test-tsan ## all the tests
+>>>>>>> pyloop
 
-test-rust: setup ## the Rust tests
-	$(CARGO) test --workspace
+test-rust: setup ## the tests of the crates that do not know Python
+	$(CARGO) test $(WITHOUT_PYTHON)
 
-test-loom: setup ## the hand-shakes, under every interleaving loom can find
-	RUSTFLAGS="--cfg loom" $(CARGO) test -p evloop --release --test 'loom_*' --target-dir target/loom
-
-test-tools: setup ## the tests of tools/, bench/ and this Makefile
-	$(VENV)/python -m pytest $(wildcard pytests/tools pytests/bench)
+test-python: setup ## the tests of the crates that do, in Rust and in PYTHON
+	$(FOR_PYTHON) test $(PY_PACKAGES)
+	tools/probe_ext.sh $(VENV)/python
 
 test-loop: setup ## the loop's tests, on stdlib's loop and on ours (uvloop is reported)
 	tools/test_env.sh python -m pytest pytests/loop
@@ -57,6 +70,14 @@ conformance: setup ## CPython's own asyncio tests on stdlib's loop and on ours, 
 conformance-suites: setup ## the suites of anyio, aiohttp and uvicorn, likewise
 	tools/test_env.sh python pytests/conformance/suites.py
 
+# More than three preemptions find nothing new in models of this size, and take hours.
+test-loom: setup ## the hand-shakes, under every interleaving loom can find
+	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 \
+		$(CARGO) test -p evloop --profile loom --test 'loom_*' --target-dir target/loom
+
+test-tools: setup ## the tests of tools/, bench/ and this Makefile
+	$(VENV)/python -m pytest $(wildcard pytests/tools pytests/bench)
+
 test-tsan: setup ## evloop's tests under ThreadSanitizer, where this machine can
 	tools/tsan.sh
 
@@ -67,8 +88,10 @@ lint-layers: setup
 
 lint-rust: setup
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	$(CARGO) clippy $(WITHOUT_PYTHON) --all-targets -- -D warnings
+	$(FOR_PYTHON) clippy $(PY_PACKAGES) --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WITHOUT_PYTHON) --no-deps
+	RUSTDOCFLAGS="-D warnings" $(FOR_PYTHON) doc $(PY_PACKAGES) --no-deps
 
 lint-python: setup
 	$(VENV)/ruff check $(PY_SOURCES)

@@ -1,10 +1,10 @@
 """Owns the parity of complaints: what is refused, and in which words, is what stdlib's loop refuses."""
 
 import asyncio
-import os
 import tempfile
 from asyncio import AbstractEventLoop
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import erlang
@@ -77,6 +77,10 @@ def _foreign_future() -> asyncio.Future[None]:
     return future
 
 
+def open_fds() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def outcome(loop: Any, case: Case) -> tuple[str, str]:
     """What a case comes to, as type and text."""
     try:
@@ -97,11 +101,11 @@ def test_bad_input_gets_the_same_answer_as_from_stdlibs_loop(name: str) -> None:
 
 
 def test_a_closed_loop_gives_its_fds_back() -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_fds()
     loop = erlang.new_event_loop()
-    assert len(os.listdir("/proc/self/fd")) > before
+    assert open_fds() > before
     loop.close()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_fds() == before
 
 
 def test_an_unclosed_loop_warns() -> None:

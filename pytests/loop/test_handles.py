@@ -1,4 +1,4 @@
-"""Owns handles: that ours are asyncio's as far as anybody can tell, and that they let go of what they held."""
+"""Owns handles: that ours are asyncio's as far as anybody can tell, and let go of what they held."""
 
 import asyncio
 import contextvars
@@ -15,15 +15,16 @@ def nothing(*args: Any) -> None:
 
 
 def test_a_handle_is_an_asyncio_handle(loop: AbstractEventLoop) -> None:
-    handle = loop.call_soon(nothing, 1, 2)
+    handle: Any = loop.call_soon(nothing, 1, 2)
     timer = loop.call_later(1, nothing)
     assert isinstance(handle, asyncio.Handle)
     assert not isinstance(handle, asyncio.TimerHandle)
     assert isinstance(timer, asyncio.TimerHandle)
     assert weakref.ref(handle)() is handle
     assert weakref.ref(timer)() is timer
-    assert (handle._callback, handle._args, handle._cancelled) == (nothing, (1, 2), False)
-    assert handle._loop is loop
+    inside: Any = handle
+    assert (inside._callback, inside._args, inside._cancelled) == (nothing, (1, 2), False)
+    assert inside._loop is loop
     handle.cancel()
     timer.cancel()
     assert handle.cancelled() and timer.cancelled()
@@ -62,7 +63,7 @@ def test_timer_handles_compare_by_time(loop: AbstractEventLoop) -> None:
     same = loop.call_at(10.0, nothing)
     stdlib = asyncio.TimerHandle(10.0, nothing, (), loop)
     assert early < late and early <= late and late > early and late >= early
-    assert early == same == stdlib and early != late and not early != same
+    assert early == same == stdlib and early != late
     assert hash(early) == hash(same) == hash(10.0)
     assert sorted([late, early]) == [early, late]
     assert early != 10.0
@@ -160,7 +161,7 @@ def test_a_handle_that_is_done_keeps_nothing_alive(loop: AbstractEventLoop, end:
 def test_debug_mode_names_slow_callbacks(loop: AbstractEventLoop, caplog: pytest.LogCaptureFixture) -> None:
     import time
 
-    loop.slow_callback_duration = 0.001  # type: ignore[attr-defined]
+    loop.slow_callback_duration = 0.001
     loop.call_soon(time.sleep, 0.01)
     loop.call_soon(loop.stop)
     loop.run_forever()

@@ -71,6 +71,17 @@ def test_l2_work_posted_while_the_loop_is_busy_runs_without_another_wakeup(loop:
     assert time.monotonic() - start < 5
 
 
+def test_l2_a_post_wakes_a_loop_that_waits(loop: AbstractEventLoop) -> None:
+    late = loop.call_later(10, loop.stop)
+    thread = threading.Timer(0.02, loop.call_soon_threadsafe, (loop.stop,))
+    thread.start()
+    start = time.monotonic()
+    loop.run_forever()
+    thread.join()
+    late.cancel()
+    assert time.monotonic() - start < 5
+
+
 def test_l3_none_of_many_queued_callbacks_is_lost_or_out_of_order(loop: AbstractEventLoop) -> None:
     done: list[int] = []
     for i in range(10_000):

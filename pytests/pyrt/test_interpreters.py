@@ -1,4 +1,4 @@
-"""The module in own-GIL sub-interpreters: two at once, each with state of its own. And many imports of it in one."""
+"""The module in own-GIL sub-interpreters, two at once with state of their own; and many imports in one."""
 
 import gc
 import importlib.util
@@ -54,7 +54,7 @@ def run_isolated(code):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="own-GIL interpreters came with 3.12")
-def test_two_interpreters_at_once():
+def test_two_interpreters_at_once() -> None:
     reader, writer = os.pipe()
     failures = []
     code = CODE.format(path=sys.path, fd=writer)
@@ -73,7 +73,7 @@ def test_two_interpreters_at_once():
     os.close(writer)
 
 
-def test_modules_made_twice_share_nothing_and_go_away():
+def test_modules_made_twice_share_nothing_and_go_away() -> None:
     spec = importlib.util.find_spec("probe")
     references = []
     for _ in range(5):

@@ -9,7 +9,7 @@ import probe
 import pytest
 
 
-def test_class_says_where_it_comes_from():
+def test_class_says_where_it_comes_from() -> None:
     assert probe.Counter.__module__ == "probe"
     assert probe.Counter.__qualname__ == "Counter"
     assert probe.Counter.__doc__ == "Counts, and tells a listener."
@@ -18,7 +18,7 @@ def test_class_says_where_it_comes_from():
     assert probe.Counter.LIMIT == 1000
 
 
-def test_methods_and_keywords():
+def test_methods_and_keywords() -> None:
     counter = probe.Counter(start=5)
     assert counter.increment() == 6
     assert counter.add(2) == 8
@@ -33,31 +33,31 @@ def test_methods_and_keywords():
     assert probe.Counter.make().value == 7
 
 
-def test_conversion_errors():
+def test_conversion_errors() -> None:
     with pytest.raises(TypeError):
         probe.Counter("x")
     with pytest.raises(OverflowError):
         probe.Counter(2**64)
-    with pytest.raises(OverflowError, match="^the count is too big$"):
+    with pytest.raises(OverflowError, match=r"^the count is too big$"):
         probe.Counter(1).add(2**63 - 1)
-    with pytest.raises(AttributeError, match="^cannot delete value$"):
+    with pytest.raises(AttributeError, match=r"^cannot delete value$"):
         del probe.Counter().value
     with pytest.raises(AttributeError):
         probe.Counter().listener = None
 
 
-def test_comparison_and_hash():
+def test_comparison_and_hash() -> None:
     assert probe.Counter(1) == probe.Counter(1)
     assert probe.Counter(1) < probe.Counter(2)
     assert probe.Counter(1) != probe.Counter(2)
     assert probe.Counter(1) != 1
     with pytest.raises(TypeError):
-        probe.Counter(1) < 1
+        assert probe.Counter(1) < 1
     assert hash(probe.Counter(5)) == 5
     assert hash(probe.Counter(-1)) == -2
 
 
-def test_instance_has_a_dict():
+def test_instance_has_a_dict() -> None:
     counter = probe.Counter()
     counter.colour = "red"
     assert counter.__dict__ == {"colour": "red"}
@@ -65,12 +65,12 @@ def test_instance_has_a_dict():
     assert counter.a == 1
 
 
-def test_immutable_type_refuses_attributes():
+def test_immutable_type_refuses_attributes() -> None:
     with pytest.raises(TypeError):
         probe.Counter.new = 1
 
 
-def test_weak_references_die_with_the_instance():
+def test_weak_references_die_with_the_instance() -> None:
     called = []
     counter = probe.Counter()
     reference = weakref.ref(counter, called.append)
@@ -80,7 +80,7 @@ def test_weak_references_die_with_the_instance():
     assert called == [reference]
 
 
-def test_subclass():
+def test_subclass() -> None:
     class Named(probe.Counter):
         def __init__(self, start, name="x"):
             self.name = name
@@ -101,7 +101,7 @@ def test_subclass():
     assert reference() is None
 
 
-def test_subclass_with_slots_and_finaliser():
+def test_subclass_with_slots_and_finaliser() -> None:
     died = []
 
     class Slotted(probe.Counter):
@@ -117,7 +117,7 @@ def test_subclass_with_slots_and_finaliser():
     assert died == [3]
 
 
-def test_hidden_cannot_be_made_from_python():
+def test_hidden_cannot_be_made_from_python() -> None:
     assert probe.hidden(3).number == 3
     for cls in (probe.Hidden, type("Sub", (probe.Hidden,), {})):
         with pytest.raises(TypeError, match="cannot create"):
@@ -128,7 +128,7 @@ def test_hidden_cannot_be_made_from_python():
         object.__new__(probe.Counter)
 
 
-def test_cycles_are_collected():
+def test_cycles_are_collected() -> None:
     references = []
     for make in (
         lambda: probe.Counter(0, listener=[]),
@@ -149,7 +149,7 @@ def test_cycles_are_collected():
     assert [reference() for reference in references] == [None] * 3
 
 
-def test_collector_sees_every_reference():
+def test_collector_sees_every_reference() -> None:
     listener = lambda counter: None  # noqa: E731
     counter = probe.Counter(0, listener)
     counter.remember(references := [])
@@ -159,7 +159,7 @@ def test_collector_sees_every_reference():
         assert any(expected is one for one in seen), expected
 
 
-def test_guarded_state_refuses_to_be_entered_twice():
+def test_guarded_state_refuses_to_be_entered_twice() -> None:
     with pytest.raises(RuntimeError, match="is in use by a caller"):
         probe.Counter().reenter()
     counter = probe.Counter()
@@ -167,13 +167,13 @@ def test_guarded_state_refuses_to_be_entered_twice():
     assert len(counter) == 1
 
 
-def test_panic_becomes_an_exception():
+def test_panic_becomes_an_exception() -> None:
     for _ in range(3):
-        with pytest.raises(SystemError, match="^panic in native code: the counter stood at 4$"):
+        with pytest.raises(SystemError, match=r"^panic in native code: the counter stood at 4$"):
             probe.Counter(4).boom()
 
 
-def test_awaitable():
+def test_awaitable() -> None:
     async def main():
         return await probe.Soon("done")
 
@@ -190,7 +190,7 @@ def test_awaitable():
     assert caught.value.value == (1, 2)
 
 
-def test_step_needs_no_task():
+def test_step_needs_no_task() -> None:
     async def never_waits():
         return 5
 
@@ -203,7 +203,7 @@ def test_step_needs_no_task():
     assert probe.step(coroutine) == ("returned", 6)
 
 
-def test_vectorcall_instances():
+def test_vectorcall_instances() -> None:
     adder = probe.Adder(10)
     assert adder(5) == 15
     assert adder(number=5) == 15
@@ -211,11 +211,13 @@ def test_vectorcall_instances():
     assert adder(number=5) == 15
     assert adder.__call__(5) == 15
     assert list(map(adder, range(3))) == [10, 11, 12]
-    with pytest.raises(TypeError, match=r"^Adder.__call__\(\) missing 1 required positional argument: 'number'$"):
+    with pytest.raises(
+        TypeError, match=r"^Adder.__call__\(\) missing 1 required positional argument: 'number'$"
+    ):
         adder()
 
 
-def test_long_chains_are_destroyed_without_recursion():
+def test_long_chains_are_destroyed_without_recursion() -> None:
     class Sub(probe.Link):
         pass
 
@@ -226,7 +228,7 @@ def test_long_chains_are_destroyed_without_recursion():
         del link
 
 
-def test_subclass_of_a_python_class_with_slots():
+def test_subclass_of_a_python_class_with_slots() -> None:
     channel = probe.Channel()
     assert isinstance(channel, asyncio.Transport)
     assert channel.number() == 42
@@ -246,7 +248,7 @@ def test_subclass_of_a_python_class_with_slots():
     assert sub.number() == 42
 
 
-def test_buffer_keeps_its_owner():
+def test_buffer_keeps_its_owner() -> None:
     blob = probe.Blob(b"hello", None)
     view = memoryview(blob)
     del blob
@@ -255,7 +257,7 @@ def test_buffer_keeps_its_owner():
     assert bytes(probe.Blob(bytearray(b"xy"), None)) == b"xy"
 
 
-def test_finaliser_runs_once_and_may_bring_back():
+def test_finaliser_runs_once_and_may_bring_back() -> None:
     kept = []
     blob = probe.Blob(b"x", kept.append)
     del blob
@@ -265,7 +267,7 @@ def test_finaliser_runs_once_and_may_bring_back():
     assert kept == []
 
 
-def test_finaliser_errors_are_unraisable(monkeypatch):
+def test_finaliser_errors_are_unraisable(monkeypatch) -> None:
     import sys
 
     seen = []
@@ -274,7 +276,7 @@ def test_finaliser_errors_are_unraisable(monkeypatch):
     assert seen == [ZeroDivisionError]
 
 
-def test_listener_gets_the_instance_and_errors_pass():
+def test_listener_gets_the_instance_and_errors_pass() -> None:
     counter = probe.Counter(0, lambda c: c.increment())
     assert counter.tell() == 1
     with pytest.raises(ZeroDivisionError):

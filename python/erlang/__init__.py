@@ -4,8 +4,8 @@
 
     erlang.run(main())
 
-or, wherever a factory is asked for, `erlang.new_event_loop`: `asyncio.Runner(loop_factory=erlang.new_event_loop)`,
-`uvicorn --loop erlang:new_event_loop`.
+or, wherever a factory is asked for, `erlang.new_event_loop`:
+`asyncio.Runner(loop_factory=erlang.new_event_loop)`, `uvicorn --loop erlang:new_event_loop`.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -73,9 +73,7 @@ def main() -> int:
     print(f"python     {platform.python_version()} ({sys.executable})")
     print(f"mode       {detect_mode().value}")
     loop = ErlangEventLoop()
-    print(
-        f"loop       {type(loop).__module__}.{type(loop).__qualname__} on {platform.system()} {platform.release()}"
-    )
+    print(f"loop       {type(loop).__qualname__} on {platform.system()} {platform.release()}")
     loop.close()
     failed = 0
     for name, check in CHECKS.items():

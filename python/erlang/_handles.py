@@ -1,7 +1,7 @@
-"""Owns the rare paths of native handles: what is said about them, and debug mode. Called by the native module."""
+"""Owns the rare paths of native handles: what is said about them, and debug mode. The native module calls."""
 
 import sys
-from asyncio import base_events, events, format_helpers
+from asyncio import base_events, format_helpers
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ _base: Any = base_events
 _HAS_DEBUG = sys.version_info >= (3, 13)
 
 
-def _describe(handle: events.Handle) -> str:
-    source: Any = format_helpers._format_callback_source  # type: ignore[attr-defined]
+def _describe(handle: Any) -> str:
+    source: Any = format_helpers._format_callback_source
     if _HAS_DEBUG:
         return str(source(handle._callback, handle._args, debug=handle._loop.get_debug()))
     return str(source(handle._callback, handle._args))
 
 
-def report(handle: events.Handle, exception: BaseException) -> None:
+def report(handle: Any, exception: BaseException) -> None:
     """Tells the loop's exception handler that a callback raised."""
     context = {
         "message": f"Exception in callback {_describe(handle)}",
@@ -45,7 +45,7 @@ def report_native(target: Any, exception: BaseException) -> None:
     )
 
 
-def run_in_debug(loop: "ErlangEventLoop", handle: events.Handle) -> None:
+def run_in_debug(loop: "ErlangEventLoop", handle: Any) -> None:
     """Runs a handle the way debug mode does: known as the current one, and named if it is slow."""
     if handle._cancelled:
         return

@@ -1,20 +1,22 @@
 """Owns `ErlangEventLoop`: the native loop under asyncio's own policy.
 
-`_native.Loop` comes first among the bases and has the hot path; everything else (servers, connections, executors,
-asynchronous generators, signals, `sock_*`) is inherited from the stdlib's loop of the Python at hand, which is how it
-behaves alike on each.
+`_native.Loop` comes first among the bases and has the hot path; everything else (servers, connections,
+executors, asynchronous generators, signals, `sock_*`) is inherited from the loop of the Python at hand, so it
+behaves as that one does.
 """
 
 import selectors
 import sys
 import threading
 from asyncio import events
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVarTuple
 
 from . import _native
 from ._subprocess import Subprocesses
 from ._transports import Transports
+
+_Ts = TypeVarTuple("_Ts")
 
 _HAS_SETUP = sys.version_info >= (3, 13)
 
@@ -29,7 +31,7 @@ class ErlangEventLoop(_native.Loop, Transports, Subprocesses):
     def run_forever(self) -> None:
         """Runs until stop() is called."""
         if _HAS_SETUP:
-            # Not inside the try, as in 3.13.0: a loop that refuses to run because it runs would be cleaned up.
+            # Not inside the try as in 3.13.0, where a loop that refuses to run twice is cleaned up.
             self._run_forever_setup()
             try:
                 self._run_native()
@@ -65,7 +67,7 @@ class ErlangEventLoop(_native.Loop, Transports, Subprocesses):
     _released = False
 
     def _make_self_pipe(self) -> None:
-        # Threads wake the loop natively. Signals need a pair of sockets, made when the first handler is added.
+        # Threads wake the loop natively. Signals need a pair of sockets: made for the first handler.
         self._ssock = self._csock = None
         self._internal_fds += 1
 
@@ -74,7 +76,7 @@ class ErlangEventLoop(_native.Loop, Transports, Subprocesses):
             super()._close_self_pipe()
         self._internal_fds -= 1
 
-    def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
+    def add_signal_handler(self, sig: int, callback: Callable[[*_Ts], object], *args: *_Ts) -> None:
         """Calls back when a signal arrives. Main thread only."""
         if self._ssock is None and not self.is_closed():
             super()._make_self_pipe()
@@ -97,7 +99,7 @@ class _Key:
 
 
 class _Selector(Mapping[int, _Key]):
-    """What `loop._selector` is asked for by asyncio's own code: who listens to an fd, and the end of it all."""
+    """What asyncio's own code asks `loop._selector` for: who listens to an fd, and the end of it all."""
 
     def __init__(self, loop: ErlangEventLoop) -> None:
         self._loop = loop

@@ -1,4 +1,4 @@
-"""Owns the event loop policy, for programs from before `asyncio.Runner`. Deprecated in Python itself since 3.12.
+"""Owns the event loop policy, for programs from before `asyncio.Runner`. Deprecated by Python since 3.12.
 
 Imported when first asked for, as newer Pythons warn about policies, and one day have none.
 """

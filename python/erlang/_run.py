@@ -1,4 +1,4 @@
-"""Owns the ways to run a program on the loop: `run`, `new_event_loop`, and `sleep` for code of either colour."""
+"""Owns the ways to run a program: `run`, `new_event_loop`, and `sleep` for code of either colour."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ def new_event_loop() -> ErlangEventLoop:
 
 
 def run(main: Coroutine[Any, Any, T], *, debug: bool | None = None) -> T:
-    """`asyncio.run` on an `ErlangEventLoop`: runs a coroutine, cancels what it left behind, closes the loop."""
+    """`asyncio.run` on an `ErlangEventLoop`: runs it, cancels what it left behind, closes the loop."""
     with asyncio.Runner(debug=debug, loop_factory=new_event_loop) as runner:
         return runner.run(main)
 

@@ -1,18 +1,20 @@
-"""Owns child processes: started by the stdlib's transport, watched by pidfd, so that SIGCHLD stays the user's.
+"""Owns child processes: started by the stdlib's transport, watched by pidfd, so SIGCHLD stays the user's.
 
 Linux only, as the loop is. No child watcher and no policy is involved, so it works on the loop of any thread.
 """
 
 import os
 import threading
-from asyncio import SelectorEventLoop, unix_events
+from asyncio import unix_events
 from asyncio.log import logger
 from typing import Any
+
+from ._stdlib import StdlibLoop
 
 _Transport: Any = unix_events._UnixSubprocessTransport  # type: ignore[attr-defined]
 
 
-class Subprocesses(SelectorEventLoop):
+class Subprocesses(StdlibLoop):
     """The part of the loop that starts child processes and waits for their end."""
 
     # The pidfds of children that have not ended yet.

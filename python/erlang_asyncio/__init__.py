@@ -6,7 +6,7 @@ from asyncio import (
     FIRST_EXCEPTION,
     AbstractEventLoop,
     CancelledError,
-    TimeoutError,
+    TimeoutError,  # noqa: A004
     create_task,
     ensure_future,
     gather,
@@ -45,7 +45,7 @@ __all__ = [
 
 
 def get_event_loop() -> AbstractEventLoop:
-    """The running loop, or the current one of this thread, or a new `ErlangEventLoop` that becomes the current one."""
+    """The running loop, or this thread's current one, or a new `ErlangEventLoop` that becomes it."""
     try:
         return get_running_loop()
     except RuntimeError:

@@ -52,6 +52,8 @@ impl Default for Tuning {
     }
 }
 
+const YIELDS: u64 = 8;
+
 /// What a core has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -86,6 +88,8 @@ pub struct Core<S, T, M> {
     /// Spins in vain in a row, and how many sleeps to go without one for that.
     spin_misses: u32,
     spin_pause: u32,
+    /// Messages taken when the inbox was last watched.
+    taken_before: u64,
     armed: Option<Nanos>,
     asleep: bool,
     counts: Counts,
@@ -121,6 +125,7 @@ impl<S, T, M: Send> Core<S, T, M> {
             last_gap: Nanos::MAX,
             spin_misses: 0,
             spin_pause: 0,
+            taken_before: 0,
             armed: None,
             asleep: false,
             counts: Counts::default(),
@@ -219,7 +224,7 @@ impl<S, T, M: Send> Core<S, T, M> {
 
     // ---- messages
 
-    /// Everything accepted up to now.
+    /// How far this turn goes through the inbox.
     #[inline]
     pub fn mark(&self) -> Mark {
         self.drain.mark()
@@ -340,16 +345,21 @@ impl<S, T, M: Send> Core<S, T, M> {
         // A gap that was slept through is longer than the same gap watched, by what it takes to wake a thread.
         if limit == 0 || self.last_gap > limit.saturating_mul(4) || self.spin_pause > 0 {
             self.spin_pause = self.spin_pause.saturating_sub(1);
-            return !self.drain.is_empty();
+            return self.drain.is_ready();
         }
         let end = started.saturating_add(limit).min(deadline.unwrap_or(Nanos::MAX));
+        // In a stream, who looks less often finds more at once and leaves the producers in peace; they may even want
+        // this core.
+        let batch = self.drain.taken() - std::mem::replace(&mut self.taken_before, self.drain.taken());
         loop {
-            for _ in 0..16 {
-                if !self.drain.is_empty() {
-                    self.spin_misses = 0;
-                    return true;
-                }
+            if batch < 8 {
                 std::hint::spin_loop();
+            } else {
+                (0..(batch / 8).min(YIELDS)).for_each(|_| std::thread::yield_now());
+            }
+            if self.drain.is_ready() {
+                self.spin_misses = 0;
+                return true;
             }
             if now() >= end {
                 self.spin_misses = (self.spin_misses + 1).min(8);

@@ -16,6 +16,7 @@ use crate::event_loop::StopReport;
 use crate::inbox;
 use crate::io::IoState;
 use crate::job::{Job, Purpose, SendJob};
+use crate::lifecycle::State;
 use crate::local::{Entered, Local};
 use crate::os::{Interest, Poller};
 use crate::shared::Shared;
@@ -65,7 +66,8 @@ impl LoopState {
     /// Whether timers, futures and fds are taken. Not any more once the loop is stopping.
     #[inline]
     pub(crate) fn takes_work(&self) -> bool {
-        self.shared.inbox.is_open()
+        // Not the inbox's word, which says the same: posters write that all the time.
+        self.shared.lifecycle.state() <= State::Running
     }
 
     pub(crate) fn register(&self, fd: Fd, interest: Interest, source: Source) -> Result<SourceToken> {
@@ -124,7 +126,7 @@ impl LoopState {
         self.run_jobs();
         self.tasks.run_ready(self);
         self.publish();
-        if self.core.borrow().is_finished() {
+        if !self.takes_work() && self.core.borrow().is_finished() {
             self.finish();
             return Ok(Turn::Finished);
         }

@@ -13,23 +13,30 @@
 //! - `SLEEPING` is set by the consumer only while every slot is taken, and cleared by the first push after it. Whoever
 //!   clears it has to wake the consumer, all others need not: one wake-up per sleep, none while the loop is awake.
 //!
-//! Slots live in blocks of [`SLOTS`], linked in order. The producer that claims a block's last slot links the next
+//! Slots live in blocks, linked in order. The producer that claims a block's last slot links the next
 //! block; while it does so the tail stands on one extra position per block, at which other producers wait. A block is
 //! only touched by producers that own a slot in it which is not yet written, so the consumer can take it back once it
-//! has read the last slot. One emptied block is kept for the next producer that needs one.
+//! has read the last slot. A few emptied blocks are kept for the next producers that need one.
 //!
-//! Memory order: a slot is published by its own `ready` flag (release) and read after it (acquire). The tail's
-//! acquire/release pairs publish the block pointer; nothing else relies on them.
+//! A written slot is stamped with its position, which no slot had before, so a reused slot needs no resetting: the
+//! consumer only reads what producers write. While it is awake it does not look at the tail at all, only at the stamp it
+//! waits for; a tail that both sides touch would cost each push a cache miss.
+//!
+//! Memory order: a slot is published by its stamp (release) and read after it (acquire). The tail's acquire/release pairs
+//! publish the block pointer; nothing else relies on them.
 
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use crate::sync::{Arc, AtomicBool, AtomicPtr, AtomicU64, Backoff, Ordering, UnsafeCell};
+use crate::sync::{Arc, AtomicPtr, AtomicU64, Backoff, Ordering, UnsafeCell};
 
 /// Slots in a block. Small under loom, so that models cross from block to block.
-const SLOTS: u64 = if cfg!(loom) { 2 } else { 63 };
+const SLOTS: u64 = if cfg!(loom) { 2 } else { 127 };
 /// Positions per block: its slots, and the one at which producers wait for the next block.
 const LAP: u64 = SLOTS + 1;
+
+/// Emptied blocks kept, at most.
+const SPARES: usize = if cfg!(loom) { 1 } else { 8 };
 
 const CLOSED: u64 = 1;
 const SLEEPING: u64 = 2;
@@ -37,7 +44,8 @@ const SLEEPING: u64 = 2;
 const STEP: u64 = 4;
 
 struct Slot<T> {
-    ready: AtomicBool,
+    /// The position after the one whose value is in the slot.
+    stamp: AtomicU64,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
@@ -48,7 +56,7 @@ struct Block<T> {
 
 impl<T> Block<T> {
     fn new() -> Box<Self> {
-        let slot = |_| Slot { ready: AtomicBool::new(false), value: UnsafeCell::new(MaybeUninit::uninit()) };
+        let slot = |_| Slot { stamp: AtomicU64::new(0), value: UnsafeCell::new(MaybeUninit::uninit()) };
         Box::new(Self { next: AtomicPtr::new(ptr::null_mut()), slots: std::array::from_fn(slot) })
     }
 }
@@ -59,8 +67,8 @@ struct Line<T>(T);
 
 struct Shared<T> {
     tail: Line<Tail<T>>,
-    /// An emptied block for the next producer that needs one.
-    spare: Line<AtomicPtr<Block<T>>>,
+    /// Emptied blocks for the next producers that need one.
+    spares: Line<[AtomicPtr<Block<T>>; SPARES]>,
 }
 
 struct Tail<T> {
@@ -70,15 +78,16 @@ struct Tail<T> {
 
 // SAFETY: values are moved in by one thread and out by another, which is what `T: Send` allows; no `&T` is shared.
 unsafe impl<T: Send> Send for Shared<T> {}
-// SAFETY: as above. Access to a slot is exclusive: a producer owns it between claim and `ready`, the consumer after.
+// SAFETY: as above. Access to a slot is exclusive: a producer owns it between claim and stamp, the consumer after.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
-        // The drain has emptied every block and freed all but the current one, which is the tail's.
-        for block in [self.tail.0.block.load(Ordering::Acquire), self.spare.0.load(Ordering::Acquire)] {
+        // The drain has emptied every block and given away all but the current one, which is the tail's.
+        for cell in self.spares.0.iter().chain([&self.tail.0.block]) {
+            let block = cell.load(Ordering::Acquire);
             if !block.is_null() {
-                // SAFETY: both sides are gone, the two pointers differ, and each came from `Box::into_raw`.
+                // SAFETY: both sides are gone, no two cells hold the same block, and each came from `Box::into_raw`.
                 drop(unsafe { Box::from_raw(block) });
             }
         }
@@ -115,16 +124,19 @@ impl Wake {
     }
 }
 
-/// How far a drain goes: what was accepted when the mark was set, and nothing that comes while it is being worked on.
+/// How far a drain goes, so that producers who never pause cannot keep the consumer from everything else.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark(u64);
+
+/// Positions in a drain.
+const REACH: u64 = 8 * LAP;
 
 /// A new inbox, closed until [`Inbox::open`].
 pub fn new<T: Send>() -> (Inbox<T>, Drain<T>) {
     let block = Box::into_raw(Block::new());
     let shared = Arc::new(Shared {
         tail: Line(Tail { word: AtomicU64::new(CLOSED), block: AtomicPtr::new(block) }),
-        spare: Line(AtomicPtr::new(ptr::null_mut())),
+        spares: Line(std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()))),
     });
     (Inbox(shared.clone()), Drain { shared, head: 0, block })
 }
@@ -172,10 +184,10 @@ impl<T: Send> Inbox<T> {
             }
             let block = tail.block.load(Ordering::Acquire);
             let next = (word & !SLEEPING) + STEP;
-            if let Err(seen) =
-                tail.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire)
-            {
-                word = seen;
+            if tail.word.compare_exchange(word, next, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                // Another producer is at it. Out of its way: a run of pushes by one core is cheaper than turns.
+                backoff.pause();
+                word = tail.word.load(Ordering::Acquire);
                 continue;
             }
             // SAFETY: the position did not change between loading it and claiming it, so `block` is the block of that
@@ -187,30 +199,30 @@ impl<T: Send> Inbox<T> {
                 tail.word.fetch_add(STEP, Ordering::Release);
                 block.next.store(fresh, Ordering::Release);
             } else if let Some(unused) = spare {
-                self.give_spare(unused);
+                give_spare(&self.0, Box::into_raw(unused));
             }
             // `offset` is below SLOTS, the length of every block.
             if let Some(slot) = block.slots.get(offset as usize) {
-                // SAFETY: the claim made this slot ours until `ready` is set.
+                // SAFETY: the claim made this slot ours until it is stamped.
                 slot.value.with_mut(|cell| unsafe { (*cell).write(value) });
-                slot.ready.store(true, Ordering::Release);
+                slot.stamp.store(word / STEP + 1, Ordering::Release);
             }
             return Ok(Wake::from_word(word));
         }
     }
 
     fn take_spare(&self) -> Box<Block<T>> {
-        let spare = self.0.spare.0.swap(ptr::null_mut(), Ordering::Acquire);
-        if spare.is_null() {
-            Block::new()
-        } else {
-            // SAFETY: the swap handed the block to us alone; it came from `Box::into_raw`.
-            unsafe { Box::from_raw(spare) }
+        for cell in &self.0.spares.0 {
+            if cell.load(Ordering::Relaxed).is_null() {
+                continue;
+            }
+            let block = cell.swap(ptr::null_mut(), Ordering::Acquire);
+            if !block.is_null() {
+                // SAFETY: the swap handed the block to us alone; it came from `Box::into_raw`.
+                return unsafe { Box::from_raw(block) };
+            }
         }
-    }
-
-    fn give_spare(&self, block: Box<Block<T>>) {
-        give_spare(&self.0, Box::into_raw(block));
+        Block::new()
     }
 }
 
@@ -247,19 +259,25 @@ fn accepted(position: u64) -> u64 {
     position - position / LAP
 }
 
-fn give_spare<T>(shared: &Shared<T>, block: *mut Block<T>) {
-    let old = shared.spare.0.swap(block, Ordering::AcqRel);
-    if !old.is_null() {
-        // SAFETY: the swap handed the block to us alone; it came from `Box::into_raw`.
-        drop(unsafe { Box::from_raw(old) });
+/// Keeps an emptied block, or frees it if there are enough.
+fn give_spare<T>(shared: &Shared<T>, mut block: *mut Block<T>) {
+    for cell in &shared.spares.0 {
+        if cell.load(Ordering::Relaxed).is_null() {
+            block = cell.swap(block, Ordering::AcqRel);
+            if block.is_null() {
+                return;
+            }
+        }
     }
+    // SAFETY: ours to give, or handed to us alone by a swap that met another giver's; from `Box::into_raw` either way.
+    drop(unsafe { Box::from_raw(block) });
 }
 
 impl<T> Drain<T> {
-    /// Everything accepted up to now.
+    /// The next thousand values or so.
     #[inline]
     pub fn mark(&self) -> Mark {
-        Mark(self.shared.tail.0.word.load(Ordering::Acquire) / STEP)
+        Mark(self.head + REACH)
     }
 
     /// The oldest value before `mark`. `None` also if a producer has claimed its slot but not written it yet: then
@@ -269,28 +287,46 @@ impl<T> Drain<T> {
         if self.head >= mark.0 { None } else { self.take() }
     }
 
-    fn take(&mut self) -> Option<T> {
-        let offset = self.head % LAP;
-        // SAFETY: the block holds the slot at `head`, which has not been read, so it has not been freed.
+    fn next_slot(&self) -> Option<&Slot<T>> {
+        // SAFETY: the block holds the slot at `head`, which has not been read, so it has not been taken back.
         let block = unsafe { &*self.block };
-        let slot = block.slots.get(offset as usize)?;
-        if !slot.ready.load(Ordering::Acquire) {
+        block.slots.get((self.head % LAP) as usize)
+    }
+
+    /// Whether the next value is there: a look that does not disturb producers.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.next_slot().is_some_and(|slot| slot.stamp.load(Ordering::Acquire) == self.head + 1)
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<T> {
+        if !self.is_ready() {
             return None;
         }
-        // SAFETY: `ready` says that its producer has written the slot and is done with it; moving `head` on below means
-        // that it is read once.
-        let value = slot.value.with_mut(|cell| unsafe { (*cell).assume_init_read() });
-        slot.ready.store(false, Ordering::Relaxed);
+        // SAFETY: the stamp says that the slot's producer has written it and is done with it; moving `head` on below
+        // means that it is read once.
+        let value = self.next_slot()?.value.with_mut(|cell| unsafe { (*cell).assume_init_read() });
         self.head += 1;
-        if offset + 1 == SLOTS {
-            // The producer of the last slot linked the next block before it set `ready`.
-            let next = block.next.swap(ptr::null_mut(), Ordering::Acquire);
-            let emptied = std::mem::replace(&mut self.block, next);
-            self.head += 1;
-            // Every slot of it has been read, so no producer touches it any more; `ready` and `next` are reset.
-            give_spare(&self.shared, emptied);
+        if self.head % LAP == SLOTS {
+            self.next_block();
         }
         Some(value)
+    }
+
+    /// Leaves a block all of whose slots have been read.
+    fn next_block(&mut self) {
+        // SAFETY: the block is ours until it is given away below.
+        let next = unsafe { &*self.block }.next.swap(ptr::null_mut(), Ordering::Acquire);
+        // The producer of the last slot linked the next block before it stamped the slot, so `next` is there; and no
+        // producer touches the emptied block any more.
+        give_spare(&self.shared, std::mem::replace(&mut self.block, next));
+        self.head += 1;
+    }
+
+    /// How many values have been taken.
+    pub fn taken(&self) -> u64 {
+        accepted(self.head)
     }
 
     /// Whether every accepted value has been taken.
@@ -384,14 +420,18 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_leaves_later_pushes_for_the_next_drain() {
+    fn a_mark_ends_a_drain_that_producers_would_keep_going() {
         let (inbox, mut drain) = opened();
-        assert!(inbox.push(1).is_ok());
+        assert!(inbox.push(0u64).is_ok());
         let mark = drain.mark();
-        assert!(inbox.push(2).is_ok());
-        assert_eq!(drain.pop(mark), Some(1));
-        assert_eq!(drain.pop(mark), None);
-        assert_eq!(drain.pop(drain.mark()), Some(2));
+        let mut taken = 0;
+        while let Some(value) = drain.pop(mark) {
+            assert_eq!(value, taken);
+            taken += 1;
+            assert!(inbox.push(taken).is_ok());
+        }
+        assert_eq!(taken, 8 * SLOTS);
+        assert_eq!(drain.pop(drain.mark()), Some(taken), "the rest is for the next drain");
     }
 
     #[test]

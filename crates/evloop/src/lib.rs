@@ -63,3 +63,8 @@ pub use crate::stats::Stats;
 pub use crate::task::{JoinError, JoinHandle};
 pub use crate::time::{Delay, Elapsed, Sleep, sleep, timeout};
 pub use crate::token::{LoopId, SourceToken, TimerToken, Token};
+
+/// The manual's examples, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/evloop.md")]
+mod manual {}

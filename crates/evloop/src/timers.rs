@@ -3,7 +3,8 @@
 //! A binary heap of small entries beside a slot map of payloads. Cancelling takes the payload out of its slot, which is
 //! O(1), and leaves a dead entry in the heap; once dead entries outnumber live ones they are swept, which costs as much
 //! as the cancels that made them, so a cancel is O(1) amortised and the heap is never more than twice as large as it
-//! needs to be (plus a small constant). Touched only by whoever owns the loop.
+//! needs to be (plus a small constant). The newest timer waits beside the heap for the next one to come: a timeout around
+//! something quick is made and cancelled without the heap ever hearing of it. Touched only by whoever owns the loop.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -54,13 +55,15 @@ impl Ord for Entry {
 #[derive(Debug)]
 pub struct Timers<T> {
     heap: BinaryHeap<Entry>,
+    /// The timer made last, unless it is gone: never dead, never in the heap.
+    newest: Option<Entry>,
     slots: SlotMap<TimerKey, T>,
     next_age: u64,
 }
 
 impl<T> Default for Timers<T> {
     fn default() -> Self {
-        Self { heap: BinaryHeap::new(), slots: SlotMap::with_key(), next_age: 0 }
+        Self { heap: BinaryHeap::new(), newest: None, slots: SlotMap::with_key(), next_age: 0 }
     }
 }
 
@@ -71,7 +74,9 @@ impl<T> Timers<T> {
         let key = self.slots.insert(payload);
         let age = self.next_age;
         self.next_age += 1;
-        self.heap.push(Entry { deadline, age, key });
+        if let Some(older) = self.newest.replace(Entry { deadline, age, key }) {
+            self.heap.push(older);
+        }
         key
     }
 
@@ -79,8 +84,13 @@ impl<T> Timers<T> {
     #[inline]
     pub fn cancel(&mut self, key: TimerKey) -> Option<T> {
         let payload = self.slots.remove(key)?;
-        let dead = self.heap.len() - self.slots.len();
-        if dead > SWEEP_FLOOR && dead > self.slots.len() {
+        if self.newest.as_ref().is_some_and(|newest| newest.key == key) {
+            self.newest = None;
+            return Some(payload);
+        }
+        let living = self.slots.len() - usize::from(self.newest.is_some());
+        let dead = self.heap.len() - living;
+        if dead > SWEEP_FLOOR && dead > living {
             self.heap.retain(|entry| self.slots.contains_key(entry.key));
         }
         Some(payload)
@@ -94,18 +104,22 @@ impl<T> Timers<T> {
     /// The nearest deadline.
     #[inline]
     pub fn next_deadline(&mut self) -> Option<Nanos> {
+        let newest = self.newest.as_ref().map(|entry| entry.deadline);
         while let Some(entry) = self.heap.peek() {
             if self.slots.contains_key(entry.key) {
-                return Some(entry.deadline);
+                return Some(newest.map_or(entry.deadline, |newest| newest.min(entry.deadline)));
             }
             self.heap.pop();
         }
-        None
+        newest
     }
 
     /// Takes the earliest timer that is due at `now`.
     #[inline]
     pub fn pop_due(&mut self, now: Nanos) -> Option<T> {
+        if let Some(newest) = self.newest.take_if(|newest| newest.deadline <= now) {
+            self.heap.push(newest);
+        }
         while let Some(entry) = self.heap.peek() {
             if entry.deadline > now {
                 return None;
@@ -137,6 +151,7 @@ impl<T> Timers<T> {
     /// Takes all timers out, the earliest first.
     pub fn take_all(&mut self) -> Vec<T> {
         let mut heap = std::mem::take(&mut self.heap).into_vec();
+        heap.extend(self.newest.take());
         heap.sort_unstable_by(|a, b| b.cmp(a));
         heap.into_iter().filter_map(|entry| self.slots.remove(entry.key)).collect()
     }

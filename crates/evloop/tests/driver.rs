@@ -1,5 +1,5 @@
 //! Driving a loop from outside: turns on the caller's thread, and parking so that somebody else waits.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod common;
 
@@ -55,6 +55,18 @@ fn a_parked_loop_is_readable_for_a_post_a_timer_and_a_wake_and_silent_otherwise(
     assert!(fired.get(), "not readable before it was due");
     assert!(driver.park().unwrap());
     assert!(!readable(driver.poll_fd(), 20), "the deadline does not stay armed");
+}
+
+#[test]
+fn a_cancelled_timer_leaves_no_deadline_behind() {
+    let events = EventLoop::new();
+    let driver = events.drive(Config::default()).unwrap();
+    let timer = driver.local().call_later(Duration::from_millis(5), || ()).unwrap();
+    assert!(driver.park().unwrap(), "armed");
+    assert_eq!(driver.turn(Wait::No), Ok(Turn::Running));
+    assert_eq!(driver.local().cancel(timer), Ok(true));
+    assert!(driver.park().unwrap());
+    assert!(!readable(driver.poll_fd(), 50), "disarmed");
 }
 
 #[test]

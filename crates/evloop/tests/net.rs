@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use common::{eventually, on_loop, started};
 use evloop::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use evloop::{EventLoop, Local, timeout};
+use evloop::{Config, EventLoop, Local, Turn, Wait, timeout};
 use futures_lite::future::{block_on, zip};
 use futures_lite::io::{AsyncReadExt, AsyncWriteExt, copy};
 use futures_lite::{AsyncRead, AsyncWrite};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const LOOPBACK: &str = "127.0.0.1:0";
 
@@ -164,27 +165,35 @@ fn writing_to_a_peer_that_is_gone_is_an_error_and_no_signal() {
 
 #[test]
 fn an_unread_peer_does_not_make_the_loop_spin() {
-    let events = started();
-    let idle = run(&events, || async {
+    let events = EventLoop::new();
+    let driver = events.drive(Config::default()).unwrap();
+    let turn = || assert_eq!(driver.turn(Wait::No), Ok(Turn::Running));
+    let (tx, rx) = std::sync::mpsc::channel();
+    let write = async move {
         let (mut a, b) = UnixStream::pair().unwrap();
         a.write_all(b"nobody reads this").await.unwrap();
-        (a, b)
-    });
+        tx.send((a, b)).unwrap();
+    };
+    drop(driver.local().spawn(write).unwrap());
+    turn();
     // `b` is readable and armed, and no future waits: one report disarms it.
-    eventually("the loop is asleep", || {
-        let before = events.stats().wakeups;
-        std::thread::sleep(Duration::from_millis(20));
-        events.stats().wakeups == before
-    });
-    let (a, mut b) = idle;
-    // And a reader that comes later still gets it, from another thread too.
+    turn();
+    assert!(driver.park().unwrap());
+    let asleep = [PollFd::from_borrowed_fd(driver.poll_fd(), PollFlags::IN)];
+    assert_eq!(poll(&mut asleep.clone(), Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0));
+    // And a reader that comes later still gets it.
+    let (a, mut b) = rx.recv().unwrap();
     drop(a);
-    let text = block_on(async move {
+    let read = async move {
         let mut text = String::new();
         b.read_to_string(&mut text).await.unwrap();
         text
-    });
-    assert_eq!(text, "nobody reads this");
+    };
+    let task = driver.local().spawn(read).unwrap();
+    while !task.is_finished() {
+        assert_eq!(driver.turn(Wait::Yes), Ok(Turn::Running));
+    }
+    assert_eq!(block_on(task).unwrap(), "nobody reads this");
 }
 
 #[test]

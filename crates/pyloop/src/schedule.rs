@@ -138,7 +138,7 @@ impl Loop {
         let bound = Bound::new(py, this, request)?;
         let timer = this.native().timer_handle.create(py, TimerHandle::new(bound, when, given))?;
         let kept = timer.clone_ref(py);
-        let sleeper = this.state.with(py, |state| state.add_timer(deadline(when), kept))?;
+        let sleeper = this.state.with(py, |state| state.add_timer(deadline(when), &timer, kept))?;
         if let Some(poller) = sleeper {
             poller.wake();
         }

@@ -78,12 +78,14 @@ impl State {
 
     /// Adds a timer. The poller to wake comes back if the loop's thread waits, perhaps for a later one.
     #[inline]
-    pub(crate) fn add_timer(&mut self, deadline: Nanos, timer: Typed<TimerHandle>) -> Option<Arc<Poller>> {
+    pub(crate) fn add_timer(
+        &mut self,
+        deadline: Nanos,
+        handle: &TimerHandle,
+        kept: Typed<TimerHandle>,
+    ) -> Option<Arc<Poller>> {
         if let Some(PyCore(core)) = &mut self.core {
-            let handle = timer.payload() as *const TimerHandle;
-            let token = core.add_timer(deadline, timer);
-            // SAFETY: the core owns a reference to the handle until the timer fires or is cancelled, both later.
-            unsafe { (*handle).armed(token) };
+            handle.armed(core.add_timer(deadline, kept));
         }
         if self.asleep { self.rouse() } else { None }
     }
