@@ -21,6 +21,7 @@ from typing import Any
 import loops
 import pytest
 import tls as tls_files
+from peers import Errors
 
 LIMIT = 40
 Factory = loops.Factory
@@ -79,17 +80,6 @@ def pytest_runtest_makereport(
 
 class TooLong(BaseException):
     """Not an Exception: a loop would catch that and go on."""
-
-
-class Errors(list[dict[str, Any]]):
-    """What reached the loop's exception handler. A test that expects something takes it out."""
-
-    lenient = False  # whether more may come
-
-    def take(self) -> list[dict[str, Any]]:
-        found = list(self)
-        self.clear()
-        return found
 
 
 def open_files() -> dict[str, str]:

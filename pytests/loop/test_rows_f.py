@@ -14,8 +14,7 @@ import time
 from typing import Any
 
 import pytest
-from conftest import Errors
-from peers import LOCAL, Loop, Record, connect, listener, pair, pattern, settled, turns
+from peers import LOCAL, Errors, Loop, Record, connect, listener, pair, pattern, settled, turns
 
 
 async def test_f1_a_reader_removed_in_the_same_turn_is_not_called(loop: Loop) -> None:

@@ -12,8 +12,7 @@ import sys
 from typing import Any
 
 import pytest
-from conftest import Errors
-from peers import LOCAL, Buffered, Loop, Record, connect, pair, pattern, settled, turns
+from peers import LOCAL, Buffered, Errors, Loop, Record, connect, pair, pattern, settled, turns
 
 
 async def settled_peek(sock: socket.socket) -> bytes:

@@ -22,8 +22,7 @@ from typing import Any
 
 import loops
 import pytest
-from conftest import Errors
-from peers import LOCAL, Loop, Record, connect, pair, settled, turns
+from peers import LOCAL, Errors, Loop, Record, connect, pair, settled, turns
 
 
 def linger(transport: asyncio.BaseTransport) -> None:
