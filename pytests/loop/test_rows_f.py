@@ -194,6 +194,18 @@ async def test_f4_unknown_numbers_are_not_registered(loop: Loop) -> None:
     right.close()
 
 
+@pytest.mark.parametrize("kind", ["reader", "writer"])
+async def test_f4_a_socket_that_was_closed_is_still_known_by_its_object(loop: Loop, kind: str) -> None:
+    """Its number is -1 by then; whoever registered it can take it back all the same."""
+    left, right = pair()
+    getattr(loop, f"add_{kind}")(left, print)
+    left.close()
+    assert getattr(loop, f"remove_{kind}")(left) is True
+    with pytest.raises(ValueError, match="Invalid file"):
+        getattr(loop, f"remove_{kind}")(left)
+    right.close()
+
+
 async def test_f4_stale_handles_can_be_touched(loop: Loop) -> None:
     ran: list[int] = []
     handles = [loop.call_soon(ran.append, 1), loop.call_later(0, ran.append, 2)]
