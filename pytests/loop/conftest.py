@@ -164,6 +164,9 @@ def loop(request: pytest.FixtureRequest, errors: Errors, limit: None) -> Iterato
         registered = stats()["sources"] - (getattr(loop, "_ssock", None) is not None) if stats else 0
         loop.close()
     unexpected = errors.take()
+    for thread in threading.enumerate():
+        if thread.name.startswith("waitpid"):  # stdlib's, which end a moment after what they waited for
+            thread.join(10)
     del loop
     gc.collect()
     after = open_files()
