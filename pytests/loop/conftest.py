@@ -165,7 +165,7 @@ def loop(request: pytest.FixtureRequest, errors: Errors, limit: None) -> Iterato
         loop.close()
     unexpected = errors.take()
     for thread in threading.enumerate():
-        if thread.name.startswith("waitpid"):  # stdlib's, which end a moment after what they waited for
+        if "waitpid" in thread.name:  # stdlib's, which end a moment after what they waited for
             thread.join(10)
     del loop
     gc.collect()
