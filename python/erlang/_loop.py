@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVarTuple
 
 from . import _native
+from ._stdlib import StdlibLoop
 from ._subprocess import Subprocesses
 from ._transports import Transports
 
@@ -65,6 +66,10 @@ class ErlangEventLoop(_native.Loop, Transports, Subprocesses):
         """asyncio's loops assign it; what they get back is a view of the native registrations."""
 
     _released = False
+
+    if sys.version_info >= (3, 14):
+        # Tasks take any keyword here.
+        create_task = StdlibLoop.create_task
 
     def _make_self_pipe(self) -> None:
         # Threads wake the loop natively. Signals need a pair of sockets: made for the first handler.

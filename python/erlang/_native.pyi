@@ -1,11 +1,13 @@
 """The types of the native module."""
 
+from asyncio import Future, Task
 from asyncio import Handle as _Handle
 from asyncio import TimerHandle as _TimerHandle
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
-from typing import Any, Protocol, TypeVarTuple, Unpack, final
+from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack, final
 
+_T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 
 __version__: str
@@ -53,6 +55,14 @@ class Loop:
         *args: *_Ts,
         context: Context | None = None,
     ) -> _TimerHandle: ...
+    def create_future(self) -> Future[Any]: ...
+    def create_task(
+        self,
+        coro: Coroutine[Any, Any, _T] | Generator[Any, None, _T],
+        *,
+        name: object = None,
+        context: Context | None = None,
+    ) -> Task[_T]: ...
     def time(self) -> float: ...
     def stop(self) -> None: ...
     def is_running(self) -> bool: ...

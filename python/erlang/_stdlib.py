@@ -1,8 +1,11 @@
 """Owns what we use of asyncio that has no public name: the stdlib's loop, and types for its inner parts."""
 
-from asyncio import SelectorEventLoop, events
+from asyncio import BaseEventLoop, SelectorEventLoop, events
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
+
+create_task = BaseEventLoop.create_task
+"""For tasks that a factory makes."""
 
 
 class StdlibLoop(SelectorEventLoop):

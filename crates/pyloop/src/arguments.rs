@@ -16,6 +16,10 @@ pub(crate) const CALL_AT: Signature<3> =
     Signature::method("BaseEventLoop.call_at", ["when", "callback", "context"])
         .varargs(2)
         .optional_keywords();
+pub(crate) const CREATE_TASK: Signature<3> =
+    Signature::method("BaseEventLoop.create_task", ["coro", "name", "context"])
+        .keyword_only_after(1)
+        .optional_keywords();
 
 /// The signatures with their names interned.
 pub(crate) struct Signatures {
@@ -23,9 +27,10 @@ pub(crate) struct Signatures {
     pub(crate) call_soon_threadsafe: Params<2>,
     pub(crate) call_later: Params<3>,
     pub(crate) call_at: Params<3>,
+    pub(crate) create_task: Params<3>,
 }
 
-confined!(Signatures { call_soon, call_soon_threadsafe, call_later, call_at });
+confined!(Signatures { call_soon, call_soon_threadsafe, call_later, call_at, create_task });
 
 impl Signatures {
     pub(crate) fn new(py: Attached<'_>) -> PyResult<Self> {
@@ -34,6 +39,7 @@ impl Signatures {
             call_soon_threadsafe: Params::new(py, &CALL_SOON_THREADSAFE)?,
             call_later: Params::new(py, &CALL_LATER)?,
             call_at: Params::new(py, &CALL_AT)?,
+            create_task: Params::new(py, &CREATE_TASK)?,
         })
     }
 }

@@ -25,18 +25,21 @@ pub struct Loop {
     debug: ObjCell,
     /// The ident of the thread that runs the loop, as asyncio sets it.
     thread: ObjCell,
+    pub(crate) task_factory: ObjCell,
 }
 
-confined!(Loop { state, native, stopping, closed, is_debug, debug, thread });
+confined!(Loop { state, native, stopping, closed, is_debug, debug, thread, task_factory });
 
 impl Traverse for Loop {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
         self.state.traverse(visit)?;
+        self.task_factory.traverse(visit)?;
         self.native.traverse(visit)
     }
 
     fn clear(&self, py: Attached<'_>) {
         self.state.clear(py);
+        self.task_factory.clear(py);
     }
 }
 
@@ -54,6 +57,8 @@ impl Class for Loop {
         ),
         Method::fast(c"call_later", Loop::call_later, c"call_later($self, delay, callback, /, *args, context=None)\n--\n\nCalls it after a delay in seconds, never earlier."),
         Method::fast(c"call_at", Loop::call_at, c"call_at($self, when, callback, /, *args, context=None)\n--\n\nCalls it at a time on the loop's clock, never earlier."),
+        Method::noargs(c"create_future", Loop::create_future, c"create_future($self)\n--\n\nA Future of this loop."),
+        Method::fast(c"create_task", Loop::create_task, c"create_task($self, coro, *, name=None, context=None)\n--\n\nRuns a coroutine as a Task."),
         Method::<Self>::noargs(c"time", |_, _| Ok(seconds(now())), c"time($self)\n--\n\nThe loop's clock in seconds."),
         Method::<Self>::noargs(c"stop", Loop::stop, c"stop($self)\n--\n\nEnds run_forever() after this turn."),
         Method::<Self>::noargs(c"is_running", Loop::is_running, c"is_running($self)\n--\n\nWhether it runs."),
@@ -86,7 +91,9 @@ impl Class for Loop {
             .write(|py, this, value| this.set_flag(py, &this.closed, value)),
         Property::<Self>::read(c"_debug", Loop::get_debug, c"").write(Loop::set_debug),
         Property::<Self>::read(c"_thread_id", |py, this| Ok(this.thread.get(py)), c"")
-            .write(Loop::set_thread),
+            .write(|py, this, value| set_or_clear(py, &this.thread, value)),
+        Property::<Self>::read(c"_task_factory", |py, this| Ok(this.task_factory.get(py)), c"")
+            .write(|py, this, value| set_or_clear(py, &this.task_factory, value)),
         Property::<Self>::read(c"_ready", Loop::ready, c"What is to run in the next turn; a copy.")
             .write(|_, _, _| Ok(())),
         Property::<Self>::read(c"_scheduled", Loop::scheduled, c"The timers, in no order; a copy.")
@@ -107,6 +114,7 @@ impl Loop {
             is_debug: AtomicBool::new(false),
             debug: ObjCell::empty(),
             thread: ObjCell::empty(),
+            task_factory: ObjCell::empty(),
         })
     }
 
@@ -156,12 +164,6 @@ impl Loop {
         let value = set_to(py, value)?;
         this.is_debug.store(value.is_true(py)?, Relaxed);
         this.debug.set(py, value.clone_ref(py));
-        Ok(())
-    }
-
-    fn set_thread(py: Attached<'_>, this: Instance<'_, Self>, value: Option<Borrowed<'_>>) -> PyResult<()> {
-        let value = set_to(py, value)?;
-        drop(this.thread.replace(py, (!value.is_none()).then(|| value.clone_ref(py))));
         Ok(())
     }
 
@@ -224,6 +226,13 @@ impl Loop {
         }
         Ok(stats)
     }
+}
+
+/// `None` empties the place.
+fn set_or_clear(py: Attached<'_>, place: &ObjCell, value: Option<Borrowed<'_>>) -> PyResult<()> {
+    let value = set_to(py, value)?;
+    drop(place.replace(py, (!value.is_none()).then(|| value.clone_ref(py))));
+    Ok(())
 }
 
 fn set_to<'a>(py: Attached<'_>, value: Option<Borrowed<'a>>) -> PyResult<Borrowed<'a>> {

@@ -23,6 +23,7 @@ mod readers;
 mod schedule;
 mod sources;
 mod state;
+mod tasks;
 mod timer;
 mod turn;
 

@@ -51,6 +51,13 @@ pub struct Native {
     pub(crate) run_in_debug: Imported,
     pub(crate) stack: Imported,
     pub(crate) add: Imported,
+    pub(crate) future: Imported,
+    pub(crate) task: Imported,
+    pub(crate) create_task: Imported,
+    /// The names of keyword arguments.
+    pub(crate) future_names: Fixed,
+    pub(crate) task_names: Fixed,
+    pub(crate) factory_names: Fixed,
 }
 
 confined!(Native {
@@ -65,7 +72,13 @@ confined!(Native {
     report_native,
     run_in_debug,
     stack,
-    add
+    add,
+    future,
+    task,
+    create_task,
+    future_names,
+    task_names,
+    factory_names
 });
 
 impl Traverse for Native {
@@ -75,15 +88,11 @@ impl Traverse for Native {
         self.event_loop.traverse(visit)?;
         self.asyncio_handle.traverse(visit)?;
         self.asyncio_timer_handle.traverse(visit)?;
-        [&self.report, &self.report_native, &self.run_in_debug, &self.stack, &self.add]
-            .into_iter()
-            .try_for_each(|imported| imported.traverse(visit))
+        self.imports().into_iter().try_for_each(|imported| imported.traverse(visit))
     }
 
     fn clear(&self, py: Attached<'_>) {
-        for imported in [&self.report, &self.report_native, &self.run_in_debug, &self.stack, &self.add] {
-            imported.clear(py);
-        }
+        self.imports().into_iter().for_each(|imported| imported.clear(py));
     }
 }
 
@@ -116,11 +125,30 @@ impl Module for Native {
             run_in_debug: Imported::new(RARE, c"run_in_debug"),
             stack: Imported::new(RARE, c"stack"),
             add: Imported::new(c"operator", c"add"),
+            future: Imported::new(c"asyncio.futures", c"Future"),
+            task: Imported::new(c"asyncio.tasks", c"Task"),
+            create_task: Imported::new(c"erlang._stdlib", c"create_task"),
+            future_names: keywords(py, [c"loop"])?,
+            task_names: keywords(py, [c"loop", c"name", c"context"])?,
+            factory_names: keywords(py, [c"name", c"context"])?,
         })
     }
 }
 
 impl Native {
+    fn imports(&self) -> [&Imported; 8] {
+        [
+            &self.report,
+            &self.report_native,
+            &self.run_in_debug,
+            &self.stack,
+            &self.add,
+            &self.future,
+            &self.task,
+            &self.create_task,
+        ]
+    }
+
     /// The stack of the caller of a scheduling method, for debug mode.
     #[cold]
     pub(crate) fn source_traceback(&self, py: Attached<'_>) -> PyResult<Owned> {
@@ -158,6 +186,12 @@ impl Native {
         let exception = raised.take(py).into_value();
         self.report_native.get(py)?.call(py, [target, exception.borrow()]).map(drop)
     }
+}
+
+fn keywords<const N: usize>(py: Attached<'_>, names: [&CStr; N]) -> PyResult<Fixed> {
+    let names: Vec<Owned> =
+        names.into_iter().map(|name| Owned::interned(py, name)).collect::<PyResult<_>>()?;
+    Owned::tuple_of(py, Borrowed::slice(&names)).map(Fixed::from)
 }
 
 pub(crate) static MODULE: ModuleDef<Native> = ModuleDef::new();

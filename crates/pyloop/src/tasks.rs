@@ -1,0 +1,28 @@
+//! `create_task` and `create_future`: asyncio's own classes, made without a Python frame in between. Attached threads only.
+
+use pyrt::{Args, Attached, Borrowed, Instance, Owned, PyResult};
+
+use crate::event_loop::Loop;
+
+impl Loop {
+    pub(crate) fn create_future(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
+        let native = this.native();
+        native.future.get(py)?.call_names(py, &[this.object()], &native.future_names)
+    }
+
+    /// A `Task`, or what the task factory makes of it.
+    pub(crate) fn create_task(py: Attached<'_>, this: Instance<'_, Self>, args: Args<'_>) -> PyResult<Owned> {
+        let native = this.native();
+        let [coroutine, name, context] = native.signatures.create_task.parse(py, &args)?;
+        this.check_open(py)?;
+        let none = Borrowed::none(py);
+        let (coroutine, name, context) =
+            (coroutine.unwrap_or(none), name.unwrap_or(none), context.unwrap_or(none));
+        if this.task_factory.is_set(py) {
+            // How a factory is called differs from Python to Python.
+            let make = native.create_task.get(py)?;
+            return make.call_names(py, &[this.object(), coroutine, name, context], &native.factory_names);
+        }
+        native.task.get(py)?.call_names(py, &[coroutine, this.object(), name, context], &native.task_names)
+    }
+}
