@@ -10,6 +10,7 @@ import gc
 import inspect
 import signal
 import ssl
+import sys
 import threading
 import warnings
 from collections.abc import Generator, Iterator
@@ -20,6 +21,7 @@ from typing import Any
 import loops
 import pytest
 import tls as tls_files
+from peers import Errors
 
 LIMIT = 40
 Factory = loops.Factory
@@ -78,15 +80,6 @@ def pytest_runtest_makereport(
 
 class TooLong(BaseException):
     """Not an Exception: a loop would catch that and go on."""
-
-
-class Errors(list[dict[str, Any]]):
-    """What reached the loop's exception handler. A test that expects something takes it out."""
-
-    def take(self) -> list[dict[str, Any]]:
-        found = list(self)
-        self.clear()
-        return found
 
 
 def open_files() -> dict[str, str]:
@@ -148,6 +141,8 @@ def loop(request: pytest.FixtureRequest, errors: Errors, limit: None) -> Iterato
         raise
     with warnings.catch_warnings():  # what a test before this one left behind was its own fault
         warnings.simplefilter("ignore")
+        for name in ("last_type", "last_value", "last_traceback", "last_exc"):  # kept by pytest for debuggers
+            vars(sys).pop(name, None)
         gc.collect()
     before, threads, registered = open_files(), threading.active_count(), 0
     loop = make()
@@ -169,13 +164,16 @@ def loop(request: pytest.FixtureRequest, errors: Errors, limit: None) -> Iterato
         registered = stats()["sources"] - (getattr(loop, "_ssock", None) is not None) if stats else 0
         loop.close()
     unexpected = errors.take()
+    for thread in threading.enumerate():
+        if "waitpid" in thread.name:  # stdlib's, which end a moment after what they waited for
+            thread.join(10)
     del loop
     gc.collect()
     after = open_files()
     if request.node.stash.get(FAILED, True):
         return  # what a test that broke off left behind is no leak of the loop's
     assert not left, f"tasks were left: {left}"
-    assert not unexpected, f"the exception handler was called: {unexpected}"
+    assert not unexpected or errors.lenient, f"the exception handler was called: {unexpected}"
     leaked = {number: name for number, name in after.items() if before.get(number) != name}
     assert not registered, f"{registered} descriptors were still registered with the poller"
     assert threading.active_count() <= threads, f"threads were left: {threading.enumerate()}"

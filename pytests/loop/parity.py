@@ -407,7 +407,6 @@ def on_closed(b: Bench, method: str, *arguments: Any, **options: Any) -> Any:
 
 CLOSED: list[Row] = [
     ("create_connection in a closed loop", lambda b: on_closed(b, "create_connection", P, LOCAL, 1)),
-    ("create_server in a closed loop", lambda b: on_closed(b, "create_server", P, LOCAL, 0)),
     (
         "create_datagram_endpoint in a closed loop",
         lambda b: on_closed(b, "create_datagram_endpoint", D, (LOCAL, 0)),

@@ -12,6 +12,17 @@ LOCAL = "127.0.0.1"
 T = TypeVar("T")
 
 
+class Errors(list[dict[str, Any]]):
+    """What reached the loop's exception handler. A test that expects something takes it out."""
+
+    lenient = False  # whether more may come
+
+    def take(self) -> list[dict[str, Any]]:
+        found = list(self)
+        self.clear()
+        return found
+
+
 class Record(asyncio.Protocol):
     """Writes down what happened to it, in order, and lets tests wait for it."""
 

@@ -16,8 +16,7 @@ from typing import Any
 
 import loops
 import pytest
-from conftest import Errors
-from peers import LOCAL, Loop, pair, settled, turns
+from peers import LOCAL, Errors, Loop, pair, settled, turns
 
 VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", default="default")
 

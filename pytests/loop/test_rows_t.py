@@ -12,8 +12,7 @@ import sys
 from typing import Any
 
 import pytest
-from conftest import Errors
-from peers import LOCAL, Buffered, Loop, Record, connect, pair, pattern, settled, turns
+from peers import LOCAL, Buffered, Errors, Loop, Record, connect, pair, pattern, settled, turns
 
 
 async def settled_peek(sock: socket.socket) -> bytes:
@@ -223,7 +222,7 @@ async def test_t3_a_closing_transport_drops_what_is_written(loop: Loop, column: 
     transport.write(b"before")
     transport.close()
     transport.write(b"after")
-    if column != "stdlib" or sys.version_info[:2] != (3, 12):  # which calls None there
+    with contextlib.suppress(*([TypeError] if column == "stdlib" else [])):  # 3.12's and 3.13's call None there
         transport.writelines([b"after", b"after"])
     if both.client.lost.done():
         pytest.fail("connection_lost came too early")

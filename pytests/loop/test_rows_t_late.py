@@ -22,8 +22,7 @@ from typing import Any
 
 import loops
 import pytest
-from conftest import Errors
-from peers import LOCAL, Loop, Record, connect, pair, settled, turns
+from peers import LOCAL, Errors, Loop, Record, connect, pair, settled, turns
 
 
 def linger(transport: asyncio.BaseTransport) -> None:
@@ -132,7 +131,7 @@ async def test_t9_the_zone_of_an_ipv6_address_is_kept(loop: Loop) -> None:
     ):
         with pytest.raises(OSError) as caught:  # noqa: PT011
             await attempt
-        assert caught.value.errno == errno.EADDRNOTAVAIL
+        assert caught.value.errno == errno.EADDRNOTAVAIL or "could not bind" in str(caught.value)
 
 
 PROGRAM = """

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 import tls as tls_files
-from conftest import Errors
-from peers import LOCAL, Buffered, Loop, Record, connect, listener, pattern, settled, turns
+from peers import LOCAL, Buffered, Errors, Loop, Record, connect, listener, pattern, settled, turns
 
 Contexts = dict[str, ssl.SSLContext]
 

@@ -10,15 +10,13 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import loops
 import pytest
-
-LOCAL = "127.0.0.1"
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
+from running import LOCAL, Run, type_of
 
 
 @pytest.fixture(params=[column for column in loops.COLUMNS if column != "uvloop"])
@@ -34,12 +32,6 @@ def run(factory: loops.Factory) -> Run:
             return runner.run(asyncio.wait_for(main, 60))
 
     return run
-
-
-def type_of(factory: loops.Factory) -> type:
-    loop = factory()
-    loop.close()
-    return type(loop)
 
 
 def free_port() -> int:

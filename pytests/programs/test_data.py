@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 import pytest
 import redis.asyncio
-from conftest import LOCAL, Run
+from running import LOCAL, Run
 
 
 def test_redis(run: Run, redis_port: int) -> None:

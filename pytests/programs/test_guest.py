@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import trio
-from conftest import LOCAL, Run
+from running import LOCAL, Run
 
 
 def test_trio_in_guest_mode(run: Run) -> None:

@@ -16,7 +16,7 @@ import tls
 import uvicorn
 import web
 import websockets
-from conftest import LOCAL, Run, type_of
+from running import LOCAL, Run, type_of
 
 
 @asynccontextmanager

@@ -1,0 +1,15 @@
+"""Owns what the programs and their fixtures both speak of: the address, and how a program is run."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import loops
+
+LOCAL = "127.0.0.1"
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+def type_of(factory: loops.Factory) -> type:
+    loop = factory()
+    loop.close()
+    return type(loop)
