@@ -42,7 +42,7 @@ ext: setup ## the native module for PYTHON; prints the PYTHONPATH that finds it
 run: setup ## the tour: what the event loop can do, shown live
 	$(CARGO) run --release -p evloop --example tour
 
-test: test-rust test-python test-loop test-programs conformance test-loom test-tools test-tsan ## all the tests
+test: test-rust test-python test-loop conformance test-loom test-tools test-tsan ## all the tests
 
 test-rust: setup ## the tests of the crates that do not know Python
 	$(CARGO) test $(WITHOUT_PYTHON)
@@ -51,8 +51,9 @@ test-python: setup ## the tests of the crates that do, in Rust and in PYTHON
 	$(FOR_PYTHON) test $(PY_PACKAGES)
 	tools/probe_ext.sh $(VENV)/python
 
-test-loop: setup ## the loop's tests, on stdlib's loop and on ours (uvloop is reported)
-	tools/test_env.sh python -m pytest pytests/loop
+# LOOPS=stdlib,ours,uvloop reports on uvloop too.
+test-loop: setup ## the loop's tests, on stdlib's loop and on ours
+	LOOPS=$${LOOPS:-stdlib,ours} tools/test_env.sh python -m pytest pytests/loop
 
 test-programs: setup ## real programs, the guides' examples and a soak, on our loop
 	tools/test_env.sh python -m pytest pytests/programs pytests/seeds pytests/soak

@@ -148,7 +148,7 @@ def isolated(command: list[str], folder: Path) -> list[str]:
         return command
     hosts = folder / "hosts"
     hosts.write_text("127.0.0.1 localhost\n::1 localhost\n")
-    # A lookup with AI_ADDRCONFIG wants an address that is not loopback's: lo gets two, meant for documentation.
+    # A lookup with AI_ADDRCONFIG wants an address that is not loopback's: lo gets two for documentation.
     script = f"mount --bind {hosts} /etc/hosts; ip link set lo up; ip addr add 192.0.2.9/32 dev lo; "
     script += 'ip addr add 2001:db8::9/128 dev lo nodad; exec "$@"'
     return ["unshare", "-nm", "sh", "-c", script, "sh", *command]

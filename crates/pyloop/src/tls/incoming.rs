@@ -202,7 +202,9 @@ impl SslProtocol {
             let count = if filled == 0 {
                 this.engine.read(py, this.part(), room, buffer.borrow())?
             } else {
-                let rest = buffer.get_item(py, &Owned::slice(py, filled as isize, isize::MAX)?)?;
+                // A slice of the view, not of the buffer: that of a bytearray would be a copy, and what is read lost.
+                let view = Owned::memoryview(py, &buffer)?;
+                let rest = view.get_item(py, &Owned::slice(py, filled as isize, isize::MAX)?)?;
                 this.engine.read(py, this.part(), room - filled, rest.borrow())?
             };
             let more = match count {
