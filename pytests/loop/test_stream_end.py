@@ -8,8 +8,7 @@ import weakref
 from typing import Any
 
 import pytest
-from conftest import Errors
-from peers import LOCAL, Buffered, Loop, Record, connect, pair, pattern, turns
+from peers import LOCAL, Buffered, Errors, Loop, Record, connect, pair, pattern, turns
 
 COUNTS_CLIENTS = sys.version_info >= (3, 12)
 

@@ -7,8 +7,7 @@ import socket
 from typing import Any
 
 import pytest
-from conftest import Errors
-from peers import Buffered, Loop, Record, connect, pattern, turns
+from peers import Buffered, Errors, Loop, Record, connect, pattern, turns
 
 WHO = contextvars.ContextVar("WHO", default="nobody")
 

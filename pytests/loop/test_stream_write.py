@@ -8,8 +8,7 @@ import sys
 from typing import Any
 
 import pytest
-from conftest import Errors
-from peers import Loop, Pair, Record, connect, pattern, turns
+from peers import Errors, Loop, Pair, Record, connect, pattern, turns
 
 WHO = contextvars.ContextVar("WHO", default="nobody")
 
