@@ -23,6 +23,10 @@ import pytest
 import tls as tls_files
 from peers import Errors
 
+# Whoever runs the tests in the background may have had these ignored, which children inherit; they are tested here.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 LIMIT = 40
 Factory = loops.Factory
 
