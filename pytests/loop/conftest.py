@@ -23,7 +23,7 @@ import pytest
 import tls as tls_files
 from peers import Errors
 
-# Whoever runs the tests in the background may have had these ignored, which children inherit; they are tested here.
+# Run in the background these may be ignored, which children inherit; they are tested here.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

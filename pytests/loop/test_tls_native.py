@@ -642,7 +642,8 @@ def test_an_exception_of_the_application_ends_the_connection(
             await protocol.lost
         assert protocol.events.count("lost") == 1
         assert isinstance(protocol.reason, ZeroDivisionError)
-        return contexts
+        # As of now: what the end of the loop does to the server's task is another story.
+        return list(contexts)
 
     told = {}
     for name, factory in LOOPS.items():
