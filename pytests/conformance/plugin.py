@@ -1,7 +1,8 @@
 """A pytest plugin for other projects' suites: runs them on the loop CONFORMANCE_FACTORY names, writes
 outcomes as JSON lines.
 
-Loaded with `-p plugin`. The outcome of a test is the worst of its phases; CONFORMANCE_OUT names the file.
+Loaded with `-p plugin`. The outcome of a test is the worst of its phases; CONFORMANCE_OUT names the file,
+CONFORMANCE_DONE one with the ids of tests that are done already.
 """
 
 import json
@@ -15,12 +16,20 @@ import hooks
 signal.signal(signal.SIGINT, signal.default_int_handler)
 MADE = hooks.install(os.environ["CONFORMANCE_FACTORY"])
 OUT = Path(os.environ["CONFORMANCE_OUT"])
+DONE = Path(os.environ["CONFORMANCE_DONE"])
 _before = 0
 
 
 def _write(**line: Any) -> None:
     with OUT.open("a") as out:
         out.write(json.dumps(line) + "\n")
+
+
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    """After a hang or a crash only what was not done yet is run."""
+    done = set(DONE.read_text().split("\n"))
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in done])
+    items[:] = [item for item in items if item.nodeid not in done]
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:

@@ -148,7 +148,7 @@ def isolated(command: list[str], folder: Path) -> list[str]:
         return command
     hosts = folder / "hosts"
     hosts.write_text("127.0.0.1 localhost\n::1 localhost\n")
-    # A lookup with AI_ADDRCONFIG wants an address that is not loopback's: lo gets two for documentation.
+    # AI_ADDRCONFIG wants addresses that are not loopback's: lo gets two that are meant for documentation.
     script = f"mount --bind {hosts} /etc/hosts; ip link set lo up; ip addr add 192.0.2.9/32 dev lo; "
     script += 'ip addr add 2001:db8::9/128 dev lo nodad; exec "$@"'
     return ["unshare", "-nm", "sh", "-c", script, "sh", *command]
@@ -159,12 +159,13 @@ def run_column(
 ) -> Column:
     column: Column = {}
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, "out.jsonl")
+        out, done = Path(folder, "out.jsonl"), Path(folder, "done")
         out.touch()
         paths = [str(HERE), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         variables = os.environ | {
             "CONFORMANCE_FACTORY": factory,
             "CONFORMANCE_OUT": str(out),
+            "CONFORMANCE_DONE": str(done),
             "PYTHONPATH": os.pathsep.join(path for path in paths if path),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
@@ -182,10 +183,9 @@ def run_column(
         ]
         command += ["-p", "no:randomly", "-o", "addopts=", "-o", f"faulthandler_timeout={limit}"]
         command += ["-o", "faulthandler_exit_on_timeout=true", *suite["options"], *(chosen or suite["tests"])]
-        skip: list[str] = []
-        for _ in range(20):  # after a hang or a crash the rest is run without what caused it
-            without = (word for test in skip for word in ("--deselect", test))
-            words = isolated([*command, *without], Path(folder))
+        for _ in range(50):  # after a hang or a crash the rest runs in a new process
+            done.write_text("\n".join(column))
+            words = isolated(command, Path(folder))
             process = subprocess.run(
                 words, cwd=sources, env=variables, capture_output=True, text=True, check=False
             )
@@ -196,7 +196,6 @@ def run_column(
                     print(text)
                 return column
             column[unfinished] = Outcome("hang", f"status {process.returncode}\n{text}")
-            skip.append(unfinished)
             out.write_text("")
     return column
 
