@@ -64,7 +64,7 @@ conformance: setup ## CPython's own asyncio tests on stdlib's loop and on ours, 
 conformance-suites: setup ## the suites of anyio, aiohttp and uvicorn, likewise
 	tools/test_env.sh python pytests/conformance/suites.py
 
-# More than three preemptions find nothing new in models of this size, and take hours.
+# Bounded to three preemptions: without a bound the models of the lifecycle alone take minutes.
 test-loom: setup ## the hand-shakes, under every interleaving loom can find
 	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 \
 		$(CARGO) test -p evloop --profile loom --test 'loom_*' --target-dir target/loom
