@@ -56,7 +56,7 @@ test-loop: setup ## the loop's tests, on stdlib's loop and on ours
 	LOOPS=$${LOOPS:-stdlib,ours} tools/test_env.sh python -m pytest pytests/loop
 
 test-programs: setup ## real programs, the guides' examples and a soak, on our loop
-	tools/test_env.sh python -m pytest pytests/programs pytests/seeds pytests/soak
+	tools/test_env.sh python -m pytest pytests/programs pytests/seeds pytests/docs pytests/soak
 
 conformance: setup ## CPython's own asyncio tests on stdlib's loop and on ours, test by test
 	tools/test_env.sh python pytests/conformance/cpython.py
@@ -91,7 +91,7 @@ lint-python: setup
 	$(VENV)/ruff check $(PY_SOURCES)
 	$(VENV)/ruff format --check $(PY_SOURCES)
 	$(VENV)/mypy $(PY_SOURCES)
-	for part in conformance loop programs seeds soak; do \
+	for part in conformance docs loop programs seeds soak; do \
 	    MYPYPATH=pytests/$$part $(VENV)/mypy pytests/$$part/*.py || exit 1; done
 
 fmt: setup ## format the Rust and the Python
