@@ -22,6 +22,17 @@ def test_run_runs_on_our_loop_and_closes_it() -> None:
     assert loop.is_closed()
 
 
+def test_a_loop_keeps_nothing_in_its_dict() -> None:
+    """Calls of its methods are specialised then."""
+
+    async def main() -> dict[str, object]:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, int)
+        return vars(loop)
+
+    assert erlang.run(main()) == {}
+
+
 def test_sleep_is_awaited_in_asynchronous_code_and_blocks_elsewhere() -> None:
     async def nap() -> str:
         result: str = await erlang.sleep(0.01, "slept")

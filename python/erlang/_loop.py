@@ -26,7 +26,32 @@ _HAS_SETUP = sys.version_info >= (3, 13)
 class ErlangEventLoop(_native.Loop, Secure, Transports, Subprocesses):
     """An asyncio event loop with its hot path in Rust. Any number of them, each on a thread of its own."""
 
+    # What asyncio's loops set. With slots the dict stays unmade, and calls of methods are specialised.
+    __slots__ = (
+        "_asyncgens",
+        "_asyncgens_shutdown_called",
+        "_children",
+        "_clock_resolution",
+        "_coroutine_origin_tracking_enabled",
+        "_coroutine_origin_tracking_saved_depth",
+        "_csock",
+        "_current_handle",
+        "_default_executor",
+        "_exception_handler",
+        "_executor_shutdown_called",
+        "_internal_fds",
+        "_old_agen_hooks",
+        "_released",
+        "_signal_handlers",
+        "_ssock",
+        "_timer_cancelled_count",
+        "_transports",
+        "_unix_server_sockets",
+        "slow_callback_duration",
+    )
+
     def __init__(self) -> None:
+        self._released = False
         self._children = set()
         super().__init__(_Selector(self))
 
@@ -65,8 +90,6 @@ class ErlangEventLoop(_native.Loop, Secure, Transports, Subprocesses):
     @_selector.setter
     def _selector(self, value: object) -> None:
         """asyncio's loops assign it; what they get back is a view of the native registrations."""
-
-    _released = False
 
     if sys.version_info >= (3, 14):
         # Tasks take any keyword here.

@@ -71,13 +71,18 @@ impl<'py> Args<'py> {
         }
     }
 
-    /// The only named argument, if there is one and it has this very name, an interned `str`.
+    /// The only named argument, if there is one and it has this name, a `str`: the same object, or the same text. (Those that
+    /// asyncio's C code passes are not interned.)
     #[inline]
     pub fn only(&self, py: Attached<'_>, name: &Obj) -> Option<Borrowed<'py>> {
         let Names::Tuple(names) = self.names else { return None };
         // SAFETY: a live tuple; if it has one item, one value follows the positional ones, alive for `'py`.
         unsafe {
-            if ffi::PyTuple_GET_SIZE(names) != 1 || ffi::PyTuple_GET_ITEM(names, 0) != name.as_ptr() {
+            if ffi::PyTuple_GET_SIZE(names) != 1 {
+                return None;
+            }
+            let given = ffi::PyTuple_GET_ITEM(names, 0);
+            if given != name.as_ptr() && !same_text(given, name.as_ptr()) {
                 return None;
             }
             Some(Borrowed::from_ptr_unchecked(py, *self.positional.add(self.count)))
@@ -120,4 +125,11 @@ impl<'py> Args<'py> {
             }
         }
     }
+}
+
+/// # Safety
+/// Attached; two live objects, the second a `str`.
+unsafe fn same_text(given: *mut ffi::PyObject, name: *mut ffi::PyObject) -> bool {
+    // SAFETY: by contract; two strings are compared without an exception, and without running Python code.
+    unsafe { ffi::PyUnicode_Check(given) != 0 && ffi::PyUnicode_Compare(given, name) == 0 }
 }
