@@ -26,8 +26,9 @@ WITHOUT_PYTHON = --workspace $(addprefix --exclude ,$(PY_CRATES))
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup ext run test test-rust test-python test-loop test-programs test-loom test-tools test-tsan \
-	conformance conformance-suites lint lint-layers lint-rust lint-python fmt bench doctor clean
+.PHONY: help setup ext pythons run test test-rust test-python test-loop test-programs test-install test-loom \
+	test-tools test-tsan test-valgrind conformance conformance-suites report-uvloop soak lint lint-layers lint-rust \
+	lint-python fmt bench doctor clean
 
 help: ## this list
 	@echo 'make <target> [PYTHON=python3.x] [CARGO=cargo]'
@@ -39,10 +40,14 @@ setup: ## install what is missing: Debian packages (as root), the Python tools (
 ext: setup ## the native module for PYTHON; prints the PYTHONPATH that finds it
 	@tools/build_ext.sh
 
+pythons: ## CPython 3.14 with and without the GIL, from Debian's source, once, into ~/.cache
+	@tools/pythons.sh
+
 run: setup ## the tour: what the event loop can do, shown live
 	$(CARGO) run --release -p evloop --example tour
 
-test: test-rust test-python test-loop conformance test-loom test-tools test-tsan ## all the tests
+test: test-rust test-python test-loop test-programs test-install conformance conformance-suites test-loom test-tools \
+	test-tsan ## all the tests
 
 test-rust: setup ## the tests of the crates that do not know Python
 	$(CARGO) test $(WITHOUT_PYTHON)
@@ -51,15 +56,20 @@ test-python: setup ## the tests of the crates that do, in Rust and in PYTHON
 	$(FOR_PYTHON) test $(PY_PACKAGES)
 	tools/probe_ext.sh $(VENV)/python
 
-# LOOPS=stdlib,ours,uvloop reports on uvloop too.
 test-loop: setup ## the loop's tests, on stdlib's loop and on ours
 	LOOPS=$${LOOPS:-stdlib,ours} tools/test_env.sh python -m pytest pytests/loop
 
 test-programs: setup ## real programs, the guides' examples and a soak, on our loop
 	tools/test_env.sh python -m pytest pytests/programs pytests/seeds pytests/docs pytests/soak
 
-conformance: setup ## CPython's own asyncio tests on stdlib's loop and on ours, test by test
-	tools/test_env.sh python pytests/conformance/cpython.py
+report-uvloop: setup ## the same on uvloop: a report, which fails nothing
+	-LOOPS=uvloop tools/test_env.sh python -m pytest pytests/loop -rxX
+
+test-install: setup ## pip install into a fresh environment, and a web server on it
+	tools/test_install.sh
+
+conformance: setup ## CPython's own asyncio tests on stdlib's loop and on ours, on every Python here
+	tools/conformance.sh
 
 conformance-suites: setup ## the suites of anyio, aiohttp and uvicorn, likewise
 	tools/test_env.sh python pytests/conformance/suites.py

@@ -1,11 +1,17 @@
 """Owns the packages: what they offer, and that the loop works where Python runs in other ways."""
 
 import asyncio
+import contextvars
+import gc
+import queue
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import warnings
+import weakref
+from typing import Any
 
 import erlang
 import erlang_asyncio
@@ -166,3 +172,137 @@ def test_two_interpreters_run_a_program_at_once() -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout == "both ran\n"
+
+
+def test_what_needs_the_vm_can_be_imported_and_says_so_when_used() -> None:
+    from erlang import Pid, call, send
+
+    assert not isinstance(1, Pid)
+    for use in (lambda: call("name", 1), lambda: send(None, 1), Pid, erlang.Atom, erlang.state_keys):
+        with pytest.raises(RuntimeError, match="needs the Erlang VM"):
+            use()
+    with pytest.raises(AttributeError, match="has no attribute 'registered_nowhere'"):
+        _ = erlang.registered_nowhere
+
+
+def test_a_spawned_task_that_nobody_holds_lives() -> None:
+    waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    ended = threading.Event()
+
+    async def work() -> None:
+        future = asyncio.get_running_loop().create_future()
+        waiting.put(weakref.ref(future))
+        await future
+        ended.set()
+
+    erlang.spawn_task(work())
+    only_the_task_has_it = waiting.get(timeout=10)
+    gc.collect()
+    future = only_the_task_has_it()
+    assert future is not None
+    future.get_loop().call_soon_threadsafe(future.set_result, None)
+    assert ended.wait(10)
+
+
+def test_spawn_task_runs_on_the_callers_loop_or_on_one_in_the_background() -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
+    variable.set("the caller's")
+    ran: queue.SimpleQueue[tuple[str, int, str]] = queue.SimpleQueue()
+
+    async def work() -> None:
+        await asyncio.sleep(0.001)
+        name = type(asyncio.get_running_loop()).__name__
+        ran.put((name, threading.get_ident(), variable.get()))
+
+    erlang.spawn_task(work())
+    name, thread, value = ran.get(timeout=10)
+    assert (name, value) == ("ErlangEventLoop", "the caller's")
+    assert thread != threading.get_ident()
+    task = erlang.spawn_task(work(), name="another")
+    assert task.get_name() == "another"
+    assert ran.get(timeout=10)[1] == thread
+
+    async def on_this_loop() -> None:
+        await erlang.spawn_task(work())
+        assert ran.get_nowait()[1] == threading.get_ident()
+
+    erlang.run(on_this_loop())
+    with pytest.raises(TypeError, match="a coroutine was expected"):
+        erlang.spawn_task(work)  # type: ignore[arg-type]
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_what_was_spawned_is_cancelled_when_the_interpreter_ends() -> None:
+    done = python(
+        """
+        import asyncio, erlang, threading
+        started = threading.Event()
+        async def work():
+            try:
+                started.set()
+                await asyncio.sleep(3600)
+            finally:
+                print("cancelled")
+        erlang.spawn_task(work())
+        started.wait()
+        """
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "cancelled\n", "")
+
+
+def test_a_forked_child_spawns_on_a_loop_of_its_own() -> None:
+    done = python(
+        """
+        import erlang, os, threading, warnings
+        warnings.simplefilter("ignore")  # newer Pythons warn of forking with threads
+        def spawned():
+            ran = threading.Event()
+            async def work():
+                ran.set()
+            erlang.spawn_task(work())
+            return ran.wait(30)
+        assert spawned()
+        child = os.fork()
+        if child == 0:
+            os._exit(7 if spawned() else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert spawned()
+        print("both")
+        """
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "both\n", "")
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        "loop = erlang.new_event_loop()",
+        "loop = erlang.new_event_loop(); loop.call_later(3600, print)",
+        "loop = erlang.new_event_loop(); loop.call_soon(print, 'never')",
+        "loop = erlang.new_event_loop(); asyncio.set_event_loop(loop); loop.run_until_complete(server())",
+        "loop = erlang.new_event_loop(); cycle = [loop]; cycle.append(cycle); loop.mine = cycle",
+        "threading.Thread(target=erlang.new_event_loop().run_forever, daemon=True).start()",
+        "threading.local().loop = erlang.new_event_loop()",
+    ],
+)
+def test_a_loop_left_open_ends_with_the_interpreter_in_silence(left: str) -> None:
+    done = python(
+        f"""
+        import asyncio, erlang, threading
+        async def server():
+            global kept
+            kept = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+            kept = kept, await asyncio.open_connection(*kept.sockets[0].getsockname())
+        {left}
+        """
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -6,14 +6,20 @@
 
 or, wherever a factory is asked for, `erlang.new_event_loop`:
 `asyncio.Runner(loop_factory=erlang.new_event_loop)`, `uvicorn --loop erlang:new_event_loop`.
+
+In the Erlang VM the module also has the way back: `call`, `send` and kin, and every function that Erlang
+registered.
 """
 
+import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ._loop import ErlangEventLoop
 from ._mode import ExecutionMode, detect_mode
 from ._native import __version__
 from ._run import new_event_loop, run, sleep
+from ._spawn import spawn_task
 
 if TYPE_CHECKING:
     from ._policy import EventLoopPolicy, get_event_loop_policy, install
@@ -29,6 +35,7 @@ __all__ = [
     "new_event_loop",
     "run",
     "sleep",
+    "spawn_task",
 ]
 
 _POLICY = {"EventLoopPolicy", "get_event_loop_policy", "install"}
@@ -39,4 +46,6 @@ def __getattr__(name: str) -> Any:
         from . import _policy
 
         return getattr(_policy, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # The VM puts its side of the bridge there before any Python code runs.
+    in_the_vm = f"{__name__}._bridge" in sys.modules
+    return getattr(importlib.import_module("._beam" if in_the_vm else "._standalone", __name__), name)

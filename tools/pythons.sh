@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Owns the Pythons Debian 12 has not: CPython 3.14 with and without the GIL, from the source in Debian's pool, built once
+# into a cache outside the checkout, for every clone on the machine to share.
+#
+#   pythons.sh [3.14 | 3.14t]...    builds what is missing, both if none is named; prints the interpreters' paths
+#   pythons.sh --list               prints those that are there
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+version=3.14.7
+archive=pool/main/p/python3.14/python3.14_$version.orig.tar.xz
+sha256=3b48dac8fb59f62eaa67ac83c1eb12bda1b7a08406dd286e252c11a66be27f81
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/erlang_python/pythons
+
+die() { printf 'pythons: %s\n' "$*" >&2; exit 1; }
+say() { printf 'pythons: %s\n' "$*" >&2; }
+
+interpreter() { echo "$cache/$1/bin/python$1"; }
+
+if [[ ${1-} == --list ]]; then
+    for name in 3.14 3.14t; do
+        [[ ! -x $(interpreter $name) ]] || interpreter $name
+    done
+    exit 0
+fi
+
+# From the mirror this machine uses already, by apt's own means.
+download() {
+    local mirror codename
+    command -v apt-get >/dev/null || die "the source comes from Debian's pool, and there is no apt-get here"
+    codename=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
+    mirror=$(apt-get indextargets --format '$(SITE)' "Release: $codename" | head -1)
+    [[ $mirror ]] || die "apt knows no mirror for $codename: run apt-get update"
+    say "downloading the source of $version"
+    /usr/lib/apt/apt-helper -q download-file "$mirror/$archive" "$1" "SHA256:$sha256" >&2
+}
+
+build() {
+    local name=$1 work=$2 options=() log
+    [[ $name != *t ]] || options=(--disable-gil)
+    log=$cache/$name.log
+    mkdir -p "$work/$name"
+    tar -xJf "$work/source.tar.xz" -C "$work/$name" --strip-components=1
+    # Without PGO, which is not worth its half hour. The tests stay in: the conformance run needs asyncio's.
+    say "configuring $name (log: $log)"
+    (cd "$work/$name" && ./configure --prefix="$cache/$name" --enable-shared --with-ensurepip=install \
+        --without-static-libpython "${options[@]}" OPT="-DNDEBUG -O2 -g0 -Wall" \
+        LDFLAGS="-Wl,-rpath,$cache/$name/lib") >"$log" 2>&1 || die "configure failed: $log"
+    say "compiling $name, which takes minutes"
+    nice -n 15 make -C "$work/$name" -j"$(nproc)" >>"$log" 2>&1 || die "make failed: $log"
+    # Moved in as a whole: half an interpreter is none.
+    say "installing $name"
+    make -C "$work/$name" install DESTDIR="$work/root" >>"$log" 2>&1 || die "make install failed: $log"
+    rm -rf "${cache:?}/$name"
+    mv "$work/root$cache/$name" "$cache/$name"
+    # Without the ABI flag a free-threaded build answers to python3.14 as well; the name tells them apart.
+    [[ -x $(interpreter "$name") ]] || ln -s "python3.14" "$(interpreter "$name")"
+    "$(interpreter "$name")" -c 'import ctypes, ssl, sqlite3, zlib, test.test_asyncio' \
+        || { rm -rf "${cache:?}/$name"; die "$name lacks modules: $log"; }
+    rm -rf "${work:?}/$name" "$log"
+}
+
+(($#)) || set -- 3.14 3.14t
+for name; do [[ $name =~ ^3\.14t?$ ]] || die "$name is neither 3.14 nor 3.14t"; done
+
+mkdir -p "$cache"
+exec 9>"$cache/lock"
+flock 9 # two clones at once: the second finds it done
+work=
+for name; do
+    [[ ! -x $(interpreter "$name") ]] || continue
+    if [[ ! $work ]]; then
+        tools/debian.sh tools/debian-packages.txt pythons >&2
+        work=$(mktemp -d "$cache/build.XXXXXX")
+        trap 'rm -rf "$work"' EXIT
+        download "$work/source.tar.xz"
+    fi
+    build "$name" "$work"
+done
+for name; do interpreter "$name"; done
