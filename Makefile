@@ -46,8 +46,7 @@ pythons: ## CPython 3.14 with and without the GIL, from Debian's source, once, i
 run: setup ## the tour: what the event loop can do, shown live
 	$(CARGO) run --release -p evloop --example tour
 
-test: test-rust test-python test-loop test-programs test-install conformance conformance-suites test-loom test-tools \
-	test-tsan ## all the tests
+test: test-rust test-python test-loop test-programs test-install conformance test-loom test-tools test-tsan ## all the tests
 
 test-rust: setup ## the tests of the crates that do not know Python
 	$(CARGO) test $(WITHOUT_PYTHON)
@@ -73,6 +72,9 @@ conformance: setup ## CPython's own asyncio tests on stdlib's loop and on ours, 
 
 conformance-suites: setup ## the suites of anyio, aiohttp and uvicorn, likewise
 	tools/test_env.sh python pytests/conformance/suites.py
+
+soak: setup ## a hundred thousand connections of every kind on our loop, every byte checked: minutes
+	tools/test_env.sh python pytests/soak/soak.py --connections 100000
 
 # Bounded to three preemptions: without a bound the models of the lifecycle alone take minutes.
 test-loom: setup ## the hand-shakes, under every interleaving loom can find

@@ -33,7 +33,8 @@ LOCAL = "127.0.0.1"
 
 
 class Soak:
-    def __init__(self, seed: int, folder: Path) -> None:
+    def __init__(self, seed: int, folder: Path, progress: bool) -> None:
+        self.progress = progress
         self.random = random.Random(seed)
         self.counts: Counter[str] = Counter()
         self.bytes = 0
@@ -150,6 +151,13 @@ class Soak:
             self.counts[plan] += 1
             await asyncio.wait_for(self.client(kind, plan), 60)
 
+    async def tell(self, started: float) -> None:
+        while True:
+            await asyncio.sleep(10)
+            connections, took = self.counts["connections"], time.monotonic() - started
+            text = f"{took:5.0f} s  {connections:7} connections  {self.bytes:15,} bytes"
+            print(f"{text}  {len(self.wrong)} wrong", flush=True)
+
     async def run(self, seconds: float, connections: int, concurrency: int) -> None:
         servers = [
             await asyncio.start_server(self.serve, LOCAL, 0, backlog=1000),
@@ -163,10 +171,13 @@ class Soak:
             "tcp": servers[0].sockets[0].getsockname()[1],
             "tcp tls": servers[1].sockets[0].getsockname()[1],
         }
-        until = time.monotonic() + seconds
+        now = time.monotonic()
+        telling = asyncio.ensure_future(self.tell(now)) if self.progress else None
         async with asyncio.TaskGroup() as group:
             for _ in range(concurrency):
-                group.create_task(self.worker(until, connections))
+                group.create_task(self.worker(now + seconds, connections))
+        if telling is not None:
+            telling.cancel()
         for server in servers:
             server.close()
         others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -175,12 +186,21 @@ class Soak:
             self.wrong += [f"left after a minute: {task!r}" for task in late]
 
 
-def soak(factory: Any, *, seconds: float, connections: int, concurrency: int, seed: int, debug: bool) -> Soak:
+def soak(
+    factory: Any,
+    *,
+    seconds: float,
+    connections: int,
+    concurrency: int,
+    seed: int,
+    debug: bool,
+    progress: bool = False,
+) -> Soak:
     """One soak; what went wrong is in the result's `wrong`."""
     gc.collect()
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     with tempfile.TemporaryDirectory() as folder:
-        state = Soak(seed, Path(folder))
+        state = Soak(seed, Path(folder), progress)
 
         def unexpected(_: object, context: dict[str, Any]) -> None:
             # A handshake that a cancelled client broke off is told to the handler in debug mode, by stdlib's
@@ -221,6 +241,7 @@ def main() -> int:
         concurrency=words.concurrency,
         seed=seed,
         debug=words.debug,
+        progress=True,
     )
     took = time.monotonic() - started
     print(f"seed {seed}: {result.bytes:,} bytes checked in {took:.0f} s; {dict(result.counts)}")
