@@ -119,6 +119,7 @@ mod class;
 mod collect;
 #[doc(hidden)]
 pub mod confined;
+mod embed;
 mod exception;
 mod fault;
 mod ffi;
@@ -150,6 +151,10 @@ pub use bytes::Room;
 pub use cell::{Fixed, ObjCell};
 pub use class::Class;
 pub use confined::Confined;
+pub use embed::{
+    Builtin, Source, Start, compile, import_name, imported, raise_in_thread, set_switch_interval, start,
+    thread_ident,
+};
 pub use exception::{Exception, stop_iteration};
 pub use fault::{Fault, OrRaise, raise_class, raise_errno};
 pub use gc::{Stop, Traverse, Visit, Visited};

@@ -1,0 +1,185 @@
+//! The functions of `py_nif`. Called by Erlang processes on schedulers: none of them attaches to Python or waits, except for `start`.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::PoisonError;
+
+use rustler::{Atom, Encoder, Env, Error, NifResult, ResourceArc, Term};
+
+use crate::bridge::{ATOM_LIMIT, FUNCTIONS};
+use crate::callback::{self, Ticket};
+use crate::context::Context;
+use crate::pool::POOL;
+use crate::python::{self, Choice};
+use crate::request::{Op, Request};
+use crate::stats::STATS;
+use crate::table::{self, Id};
+use crate::{atoms, errors, watch};
+
+/// Starts Python: its home, the program it stands for, the directory of our packages.
+#[rustler::nif(schedule = "DirtyIo")]
+fn start(home: String, program: String, packages: String) -> Result<Atom, String> {
+    python::start(Choice { home, program, packages }).map(|()| atoms::ok())
+}
+
+/// A new context, which ends with the calling process.
+#[rustler::nif]
+fn context_new(env: Env<'_>) -> NifResult<Term<'_>> {
+    if python::interpreter().is_none() {
+        return Ok((atoms::error(), atoms::not_started()).encode(env));
+    }
+    let context = match Context::start() {
+        Ok(context) => ResourceArc::new(context),
+        Err(error) => return Ok((atoms::error(), error.to_string()).encode(env)),
+    };
+    env.monitor(&context, &env.pid()).ok_or(Error::BadArg)?;
+    Ok((atoms::ok(), context).encode(env))
+}
+
+/// Ends a context after the request that is running.
+#[rustler::nif]
+fn context_close(context: ResourceArc<Context>) -> Atom {
+    context.close();
+    atoms::ok()
+}
+
+/// Who is to run a request.
+enum Target {
+    Pool,
+    Context(ResourceArc<Context>),
+    Ticket(ResourceArc<Ticket>),
+}
+
+impl Target {
+    fn decode(term: Term<'_>) -> NifResult<Self> {
+        if term.is_atom() {
+            return Ok(Self::Pool);
+        }
+        if let Ok(context) = term.decode() {
+            return Ok(Self::Context(context));
+        }
+        Ok(Self::Ticket(term.decode()?))
+    }
+
+    fn post(&self, request: Request) -> Result<(), Request> {
+        match self {
+            Self::Pool => POOL.post(request),
+            Self::Context(context) => context.seat.inbox.post(request),
+            Self::Ticket(ticket) => ticket.post(request),
+        }
+    }
+}
+
+fn op(term: Term<'_>) -> NifResult<Op> {
+    let known = [
+        (atoms::call(), Op::Call),
+        (atoms::call_ref(), Op::CallRef),
+        (atoms::eval(), Op::Eval),
+        (atoms::exec(), Op::Exec),
+    ];
+    known.into_iter().find(|(name, _)| *name == term).map(|(_, op)| op).ok_or(Error::BadArg)
+}
+
+/// Hands a request over: `{Ref, Result}` or `{Tag, Ref, Result}` will be sent to the caller. Its id, or an error.
+#[rustler::nif]
+#[allow(clippy::too_many_arguments, reason = "no tuple is made for each call")]
+fn submit<'a>(
+    env: Env<'a>,
+    target: Term<'a>,
+    reference: Term<'a>,
+    tag: Term<'a>,
+    operation: Term<'a>,
+    first: Term<'a>,
+    second: Term<'a>,
+    third: Term<'a>,
+    fourth: Term<'a>,
+) -> NifResult<Term<'a>> {
+    let target = Target::decode(target)?;
+    let tag = (atoms::undefined() != tag).then_some(tag);
+    let reply = (atoms::undefined() != reference).then(|| (env.pid(), reference, tag));
+    let request = Request::new(op(operation)?, [first, second, third, fourth], reply);
+    let Some(request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
+    let id = request.id().map_or(0, Id::word);
+    match target.post(request) {
+        Ok(()) => Ok(id.encode(env)),
+        Err(request) => {
+            request.withdraw();
+            Ok((atoms::error(), atoms::closed()).encode(env))
+        }
+    }
+}
+
+/// Takes a request back. True if no answer will ever come.
+#[rustler::nif]
+fn cancel(id: u64) -> bool {
+    let id = Id::from_word(id);
+    let won = table::cancel(id);
+    if won {
+        watch::interrupt(id);
+    }
+    won
+}
+
+/// Has the code of a request interrupted; its caller is told so.
+#[rustler::nif]
+fn interrupt(id: u64) -> Atom {
+    watch::interrupt(Id::from_word(id));
+    atoms::ok()
+}
+
+/// The calling process is the one that starts callbacks.
+#[rustler::nif]
+fn callback_dispatcher(env: Env<'_>) -> Atom {
+    callback::set_dispatcher(env.pid());
+    atoms::ok()
+}
+
+/// The calling process runs a callback: its death is an answer.
+#[rustler::nif]
+fn callback_begin(env: Env<'_>, ticket: ResourceArc<Ticket>) -> bool {
+    env.monitor(&ticket, &env.pid()).is_some()
+}
+
+/// The answer of a callback. False if nobody waits for it.
+#[rustler::nif]
+fn callback_answer(ticket: ResourceArc<Ticket>, answer: Term<'_>) -> bool {
+    ticket.answer(answer)
+}
+
+/// The names that Python may call.
+#[rustler::nif]
+fn callback_names(names: Vec<String>) -> Atom {
+    let names: HashSet<String> = names.into_iter().collect();
+    *FUNCTIONS.write().unwrap_or_else(PoisonError::into_inner) = Some(names);
+    atoms::ok()
+}
+
+/// How many atoms Python may make.
+#[rustler::nif]
+fn atom_limit(limit: usize) -> Atom {
+    ATOM_LIMIT.store(limit, std::sync::atomic::Ordering::Relaxed);
+    atoms::ok()
+}
+
+/// The traceback that belongs to an exception's class and text.
+#[rustler::nif]
+fn traceback<'a>(env: Env<'a>, class: String, text: String) -> Term<'a> {
+    match errors::traceback(&class, &text) {
+        Some(text) => text.encode(env),
+        None => atoms::undefined().encode(env),
+    }
+}
+
+/// The counters.
+#[rustler::nif]
+fn stats() -> HashMap<Atom, u64> {
+    let counts = POOL.counts();
+    let mut all = HashMap::from([
+        (atoms::contexts(), counts.contexts as u64),
+        (atoms::idle(), counts.idle as u64),
+        (atoms::awake(), counts.awake as u64),
+        (atoms::bound(), counts.bound as u64),
+        (atoms::queued(), counts.queued as u64),
+    ]);
+    all.extend(STATS.all());
+    all
+}

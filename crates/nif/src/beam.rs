@@ -1,0 +1,99 @@
+//! What rustler lacks: an environment of our own that is sent from any thread, and processes asked after from any thread.
+//!
+//! A [`Mail`] belongs to whoever holds it. Scheduler threads may not send without the environment of the calling process,
+//! so what ends there (a destructor, a cancelled request) is handed to a thread of ours.
+
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+
+use rustler::sys::{
+    ErlNifEnv, ErlNifPid, ErlNifTerm, enif_alloc_env, enif_clear_env, enif_free_env, enif_is_process_alive,
+    enif_make_copy, enif_send, enif_thread_type,
+};
+use rustler::{Env, LocalPid, Term};
+
+/// An environment that belongs to no process: terms to be kept, and the message to be sent.
+pub(crate) struct Mail(NonNull<ErlNifEnv>);
+
+// SAFETY: a process-independent environment may be used by any thread, one at a time.
+unsafe impl Send for Mail {}
+
+impl Mail {
+    /// An empty one. The BEAM ends the VM when it has no memory, so it never fails.
+    pub(crate) fn new() -> Option<Self> {
+        // SAFETY: may be called by any thread.
+        NonNull::new(unsafe { enif_alloc_env() }).map(Self)
+    }
+
+    /// The environment, for terms that live as long as this is borrowed.
+    pub(crate) fn env(&self) -> Env<'_> {
+        // SAFETY: alive until `self` is; the lifetime is that of the borrow.
+        unsafe { Env::new(self, self.0.as_ptr()) }
+    }
+
+    /// Copies a term in. The word is valid in `env()` until the mail is cleared, sent or dropped.
+    pub(crate) fn keep(&self, term: Term<'_>) -> ErlNifTerm {
+        // SAFETY: both environments are alive.
+        unsafe { enif_make_copy(self.0.as_ptr(), term.as_c_arg()) }
+    }
+
+    /// The term of a word that [`keep`](Self::keep) gave, or that was made in `env()`.
+    ///
+    /// # Safety
+    /// It was made in this mail, which was not cleared since, or it is an immediate.
+    pub(crate) unsafe fn term(&self, word: ErlNifTerm) -> Term<'_> {
+        // SAFETY: by contract.
+        unsafe { Term::new(self.env(), word) }
+    }
+
+    /// Forgets all terms.
+    pub(crate) fn clear(&mut self) {
+        // SAFETY: nothing borrows its terms, as `self` is borrowed mutably.
+        unsafe { enif_clear_env(self.0.as_ptr()) }
+    }
+
+    /// Sends a term made in this mail. Whether the process was alive.
+    pub(crate) fn send(self, to: LocalPid, word: ErlNifTerm) -> bool {
+        // SAFETY: may be called by any thread.
+        if unsafe { enif_thread_type() } > 0 {
+            return match OUTBOX.get() {
+                Some(post) => post(Letter { mail: self, to, word }),
+                None => false,
+            };
+        }
+        let pid: *const ErlNifPid = to.as_c_arg();
+        // SAFETY: a thread that is not the BEAM's passes no environment of its own; the message's is ours and is emptied.
+        unsafe { enif_send(ptr::null_mut(), pid.cast_mut(), self.0.as_ptr(), word) != 0 }
+    }
+}
+
+impl Drop for Mail {
+    fn drop(&mut self) {
+        // SAFETY: ours, and nothing borrows it.
+        unsafe { enif_free_env(self.0.as_ptr()) }
+    }
+}
+
+/// A message that waits for a thread that may send it.
+pub(crate) struct Letter {
+    mail: Mail,
+    to: LocalPid,
+    word: ErlNifTerm,
+}
+
+impl Letter {
+    /// Sends it, from a thread of ours.
+    pub(crate) fn send(self) -> bool {
+        self.mail.send(self.to, self.word)
+    }
+}
+
+/// Who takes letters from scheduler threads.
+pub(crate) static OUTBOX: OnceLock<fn(Letter) -> bool> = OnceLock::new();
+
+/// Whether a process is there, asked from any thread.
+pub(crate) fn is_alive(pid: LocalPid) -> bool {
+    let pid: *const ErlNifPid = pid.as_c_arg();
+    // SAFETY: the environment is not looked at; the pid is one of this node.
+    unsafe { enif_is_process_alive(ptr::null_mut(), pid.cast_mut()) != 0 }
+}

@@ -1,0 +1,270 @@
+//! The module `erlang._bridge`: what Python calls of the BEAM, and what conversion knows per interpreter. Attached threads only.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, RwLock};
+
+use pyrt::{
+    Args, Attached, Borrowed, Confined, Fault, Fixed, Function, Guarded, Imported, Module, ModuleDef, Obj,
+    Owned, PyResult, RawObject, Traverse, Type, Visit, Visited, confined,
+};
+use rustler::sys::{ErlNifTerm, enif_whereis_pid};
+use rustler::{Encoder, Env, LocalPid, Term};
+
+use crate::beam::Mail;
+use crate::convert::{existing_atom, make_atom, text_of, to_term};
+use crate::terms::{Atom, Opaque, Pid, Ref, Saved};
+use crate::{atoms, callback};
+
+/// How many atoms Python may make in the life of the VM, beyond those there are.
+pub(crate) static ATOM_LIMIT: AtomicUsize = AtomicUsize::new(10_000);
+static ATOMS_MADE: Mutex<usize> = Mutex::new(0);
+
+/// The names of the Erlang functions that Python may call.
+pub(crate) static FUNCTIONS: RwLock<Option<HashSet<String>>> = RwLock::new(None);
+
+/// Atoms as interned strings, by their word: atoms are never freed, so a word means the same for ever.
+struct Cache(HashMap<ErlNifTerm, Owned>);
+
+// SAFETY: words and references to strings.
+unsafe impl Confined for Cache {}
+
+/// The state of the module.
+pub(crate) struct Bridge {
+    atom: Type<Atom>,
+    pid: Type<Pid>,
+    reference: Type<Ref>,
+    opaque: Type<Opaque>,
+    cache: Guarded<Cache>,
+    /// The classes whose instances have `isoformat`.
+    moments: Fixed,
+    pub(crate) interrupted: Imported,
+    pub(crate) erlang_error: Imported,
+    pub(crate) describe: Imported,
+}
+
+confined!(Bridge { atom, pid, reference, opaque, cache, moments, interrupted, erlang_error, describe });
+
+impl Traverse for Bridge {
+    fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
+        self.atom.traverse(visit)?;
+        self.pid.traverse(visit)?;
+        self.reference.traverse(visit)?;
+        self.opaque.traverse(visit)?;
+        self.moments.traverse(visit)?;
+        self.interrupted.traverse(visit)?;
+        self.erlang_error.traverse(visit)?;
+        self.describe.traverse(visit)
+    }
+}
+
+impl Module for Bridge {
+    const NAME: &'static core::ffi::CStr = c"erlang._bridge";
+    const DOC: &'static core::ffi::CStr = c"What Python calls of the Erlang VM it runs in.";
+    const FUNCTIONS: &'static [Function<Self>] = &[
+        Function::fast(c"call", call, c"call(name, /, *args)\n--\n\nCalls a registered Erlang function."),
+        Function::fast(c"send", send, c"send(to, message, /)\n--\n\nSends a message to a process."),
+        Function::fast(c"whereis", whereis, c"whereis(name, /)\n--\n\nThe process registered under a name."),
+        Function::fast(c"atom", atom, c"atom(name, /)\n--\n\nThe atom with this name."),
+        Function::fast(
+            c"has_function",
+            has_function,
+            c"has_function(name, /)\n--\n\nWhether call() finds it.",
+        ),
+        Function::END,
+    ];
+
+    fn exec(py: Attached<'_>, module: Borrowed<'_>) -> PyResult<Self> {
+        let datetime = pyrt::import(py, c"datetime")?;
+        let moments =
+            Owned::tuple(py, [datetime.getattr_str(py, c"date")?, datetime.getattr_str(py, c"time")?])?;
+        Ok(Self {
+            atom: Type::add_to(py, &module, None)?,
+            pid: Type::add_to(py, &module, None)?,
+            reference: Type::add_to(py, &module, None)?,
+            opaque: Type::add_to(py, &module, None)?,
+            cache: Guarded::new(Cache(HashMap::new())),
+            moments: moments.into(),
+            interrupted: Imported::new(c"erlang._beam", c"Interrupted"),
+            erlang_error: Imported::new(c"erlang._beam", c"ErlangError"),
+            describe: Imported::new(c"erlang._beam", c"describe"),
+        })
+    }
+}
+
+pub(crate) static MODULE: ModuleDef<Bridge> = ModuleDef::new();
+
+/// `PyInit` of `erlang._bridge`.
+pub(crate) extern "C" fn init() -> RawObject {
+    MODULE.init()
+}
+
+fn no_memory(py: Attached<'_>) -> pyrt::Raised {
+    Fault::Memory.raise(py)
+}
+
+impl Bridge {
+    /// The object of an atom: `True`, `False`, `None`, or its text.
+    pub(crate) fn atom(&self, py: Attached<'_>, term: Term<'_>) -> PyResult<Owned> {
+        let word = term.as_c_arg();
+        if word == rustler::types::atom::true_().as_c_arg() {
+            return Ok(Owned::bool(py, true));
+        }
+        if word == rustler::types::atom::false_().as_c_arg() {
+            return Ok(Owned::bool(py, false));
+        }
+        if [atoms::none(), atoms::nil(), atoms::undefined()].iter().any(|none| none.as_c_arg() == word) {
+            return Ok(Owned::none(py));
+        }
+        self.name(py, term)
+    }
+
+    /// The text of an atom, interned.
+    pub(crate) fn name(&self, py: Attached<'_>, atom: Term<'_>) -> PyResult<Owned> {
+        let word = atom.as_c_arg();
+        if let Some(found) = self.cache.with(py, |cache| cache.0.get(&word).map(|text| text.clone_ref(py)))? {
+            return Ok(found);
+        }
+        let text = text_of(atom).ok_or_else(|| Fault::value_error("an atom without a text").raise(py))?;
+        let text = match std::ffi::CString::new(text.as_str()) {
+            Ok(text) => Owned::interned(py, &text)?,
+            Err(_) => Owned::str(py, &text)?,
+        };
+        let _known = self.cache.with(py, |cache| cache.0.insert(word, text.clone_ref(py)))?;
+        Ok(text)
+    }
+
+    pub(crate) fn pid(&self, py: Attached<'_>, term: Term<'_>) -> PyResult<Owned> {
+        let saved = Saved::new(term).ok_or_else(|| no_memory(py))?;
+        Ok(self.pid.create(py, Pid { saved })?.into_object())
+    }
+
+    pub(crate) fn reference(&self, py: Attached<'_>, term: Term<'_>) -> PyResult<Owned> {
+        let saved = Saved::new(term).ok_or_else(|| no_memory(py))?;
+        Ok(self.reference.create(py, Ref { saved })?.into_object())
+    }
+
+    pub(crate) fn opaque(&self, py: Attached<'_>, term: Term<'_>) -> PyResult<Owned> {
+        let saved = Saved::new(term).ok_or_else(|| no_memory(py))?;
+        Ok(self.opaque.create(py, Opaque { saved })?.into_object())
+    }
+
+    /// The term an object stands for, if it is one of ours.
+    pub(crate) fn term_of<'a>(&self, env: Env<'a>, object: Borrowed<'_>) -> Option<Term<'a>> {
+        if let Some(atom) = self.atom.downcast(object) {
+            return Some(atom.saved.term(env));
+        }
+        if let Some(pid) = self.pid.downcast(object) {
+            return Some(pid.saved.term(env));
+        }
+        if let Some(reference) = self.reference.downcast(object) {
+            return Some(reference.saved.term(env));
+        }
+        self.opaque.downcast(object).map(|opaque| opaque.saved.term(env))
+    }
+
+    /// Whether it is a date, a time, or both.
+    pub(crate) fn is_moment(&self, py: Attached<'_>, object: &Obj) -> PyResult<bool> {
+        object.is_instance(py, &self.moments)
+    }
+}
+
+fn call(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<Owned> {
+    let Some((name, args)) = args.positional().split_first() else {
+        return Err(Fault::type_error("call() needs the name of a function").raise(py));
+    };
+    callback::call(py, bridge, *name, args)
+}
+
+/// The text of a name: a `str` or an `Atom`.
+fn text_of_name(py: Attached<'_>, bridge: &Bridge, name: Borrowed<'_>) -> PyResult<String> {
+    if bridge.atom.downcast(name).is_some() {
+        return name.str(py)?.to_string_lossy(py);
+    }
+    Ok(name.to_str(py)?.to_owned())
+}
+
+fn find(py: Attached<'_>, bridge: &Bridge, mail: &Mail, name: Borrowed<'_>) -> PyResult<Option<LocalPid>> {
+    let text = text_of_name(py, bridge, name)?;
+    let Some(atom) = existing_atom(mail.env(), &text) else { return Ok(None) };
+    let mut pid = core::mem::MaybeUninit::uninit();
+    // SAFETY: a thread of ours passes no environment; written on success.
+    let found = unsafe { enif_whereis_pid(core::ptr::null_mut(), atom.as_c_arg(), pid.as_mut_ptr()) != 0 };
+    // SAFETY: as above.
+    Ok(found.then(|| LocalPid::from_c_arg(unsafe { pid.assume_init() })))
+}
+
+fn send(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<()> {
+    let &[to, message] = args.positional() else {
+        return Err(Fault::type_error("send() takes a process and a message").raise(py));
+    };
+    let mail = Mail::new().ok_or_else(|| no_memory(py))?;
+    let word = to_term(py, bridge, mail.env(), &message).map_err(|refused| refused.raise(py))?.as_c_arg();
+    if let Some(pid) = bridge.pid.downcast(to) {
+        let term = pid.saved.term(mail.env());
+        return match term.decode::<LocalPid>() {
+            Ok(pid) => {
+                mail.send(pid, word);
+                Ok(())
+            }
+            // A NIF sends within its node; the dispatcher sends to others.
+            Err(_) => {
+                // SAFETY: made in this mail.
+                let message = unsafe { mail.term(word) };
+                let word = (atoms::py_send(), term, message).encode(mail.env()).as_c_arg();
+                callback::dispatch(py, mail, word)
+            }
+        };
+    }
+    match find(py, bridge, &mail, to)? {
+        Some(pid) => {
+            mail.send(pid, word);
+            Ok(())
+        }
+        None => {
+            let text = format!("no process is registered as {}", text_of_name(py, bridge, to)?);
+            Err(Fault::value_error(text).raise(py))
+        }
+    }
+}
+
+fn whereis(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<Option<Owned>> {
+    let &[name] = args.positional() else {
+        return Err(Fault::type_error("whereis() takes a name").raise(py));
+    };
+    let mail = Mail::new().ok_or_else(|| no_memory(py))?;
+    find(py, bridge, &mail, name)?.map(|pid| bridge.pid(py, pid.encode(mail.env()))).transpose()
+}
+
+fn atom(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<Owned> {
+    let &[name] = args.positional() else {
+        return Err(Fault::type_error("atom() takes a name").raise(py));
+    };
+    let text = text_of_name(py, bridge, name)?;
+    let mail = Mail::new().ok_or_else(|| no_memory(py))?;
+    let atom = match existing_atom(mail.env(), &text) {
+        Some(atom) => atom,
+        None => {
+            let mut made = crate::inbox::lock(&ATOMS_MADE);
+            if *made >= ATOM_LIMIT.load(Ordering::Relaxed) {
+                return Err(
+                    Fault::runtime(format!("no more than {made} atoms may be made from Python")).raise(py)
+                );
+            }
+            *made += 1;
+            make_atom(mail.env(), &text)
+                .ok_or_else(|| Fault::value_error("an atom has at most 255 characters").raise(py))?
+        }
+    };
+    let saved = Saved::atom(atom, &text).ok_or_else(|| no_memory(py))?;
+    Ok(bridge.atom.create(py, Atom { saved })?.into_object())
+}
+
+fn has_function(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<bool> {
+    let &[name] = args.positional() else {
+        return Err(Fault::type_error("has_function() takes a name").raise(py));
+    };
+    let text = text_of_name(py, bridge, name)?;
+    let functions = FUNCTIONS.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Ok(functions.as_ref().is_some_and(|functions| functions.contains(&text)))
+}

@@ -1,0 +1,219 @@
+//! `erlang.call`: a thread of Python waits for an Erlang function, and meanwhile serves the requests that function makes.
+//!
+//! The waiting thread has a [`Suspension`]; Erlang holds a [`Ticket`] to it. The first answer wins and the rest are counted: from
+//! the function, from the death of its process, or from the ticket being forgotten. Nested requests come in by the ticket and
+//! run on the waiting thread itself, so any depth needs one thread only. Nothing is ever run twice.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use pyrt::{Attached, Borrowed, Exception, Fault, Owned, PyResult};
+use rustler::sys::ErlNifTerm;
+use rustler::types::tuple::get_tuple;
+use rustler::{Atom, Encoder, Env, LocalPid, Monitor, Resource, ResourceArc, Term};
+
+use crate::atoms;
+use crate::beam::Mail;
+use crate::bridge::Bridge;
+use crate::context::Seat;
+use crate::convert::{text_of, to_python, to_terms};
+use crate::exec;
+use crate::inbox::{Inbox, Spin, lock};
+use crate::pool::POOL;
+use crate::python;
+use crate::request::Request;
+use crate::runner::Runner;
+use crate::stats::STATS;
+
+/// The process that starts callbacks.
+static DISPATCHER: Mutex<Option<LocalPid>> = Mutex::new(None);
+
+/// Who is told of callbacks from now on.
+pub(crate) fn set_dispatcher(pid: LocalPid) {
+    *lock(&DISPATCHER) = Some(pid);
+}
+
+/// Sends a message to the dispatcher.
+pub(crate) fn dispatch(py: Attached<'_>, mail: Mail, word: ErlNifTerm) -> PyResult<()> {
+    let to = *lock(&DISPATCHER);
+    match to {
+        Some(pid) if mail.send(pid, word) => Ok(()),
+        _ => Err(Fault::runtime("the application erlang_python is not running").raise(py)),
+    }
+}
+
+enum Event {
+    Answer(Mail, ErlNifTerm),
+    Request(Request),
+    Interrupt,
+}
+
+/// A thread that waits for Erlang.
+pub(crate) struct Suspension {
+    inbox: Inbox<Event>,
+    answered: AtomicBool,
+}
+
+impl Suspension {
+    /// Breaks the wait off.
+    pub(crate) fn interrupt(&self) {
+        // A closed inbox belongs to a wait that is over.
+        let _over = self.inbox.post(Event::Interrupt);
+    }
+
+    /// Gives the answer. Whether it was the first and somebody waits for it.
+    fn answer(&self, term: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) -> bool {
+        if self.answered.swap(true, Ordering::AcqRel) {
+            STATS.late_callbacks.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        let Some(mail) = Mail::new() else { return false };
+        let word = term(mail.env()).as_c_arg();
+        if self.inbox.post(Event::Answer(mail, word)).is_err() {
+            STATS.late_callbacks.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        true
+    }
+}
+
+/// What Erlang holds of a waiting thread.
+pub(crate) struct Ticket {
+    suspension: Arc<Suspension>,
+}
+
+impl Ticket {
+    /// The answer: `{ok, Value}` or `{error, {Class, Reason}}`.
+    pub(crate) fn answer(&self, term: Term<'_>) -> bool {
+        self.suspension.answer(|env| term.in_env(env))
+    }
+
+    /// A request made by the function; the pool's if the wait is over.
+    pub(crate) fn post(&self, request: Request) -> Result<(), Request> {
+        match self.suspension.inbox.post(Event::Request(request)) {
+            Ok(()) => Ok(()),
+            Err(Event::Request(request)) => POOL.post(request),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+#[rustler::resource_impl]
+impl Resource for Ticket {
+    const IMPLEMENTS_DOWN: bool = true;
+
+    fn down<'a>(&'a self, _env: Env<'a>, _pid: LocalPid, _monitor: Monitor) {
+        if !self.suspension.answered.load(Ordering::Acquire) {
+            self.suspension.answer(died);
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.suspension.answered.load(Ordering::Acquire) {
+            self.suspension.answer(died);
+        }
+    }
+}
+
+fn died(env: Env<'_>) -> Term<'_> {
+    (atoms::error(), (atoms::exit(), atoms::callback_died())).encode(env)
+}
+
+/// Calls an Erlang function and waits for its answer.
+pub(crate) fn call(
+    py: Attached<'_>,
+    bridge: &Bridge,
+    name: Borrowed<'_>,
+    args: &[Borrowed<'_>],
+) -> PyResult<Owned> {
+    let text = name.str(py)?.to_string_lossy(py)?;
+    let mail = Mail::new().ok_or_else(|| Fault::Memory.raise(py))?;
+    let suspension = Arc::new(Suspension { inbox: Inbox::new(), answered: AtomicBool::new(false) });
+    let word = {
+        let args = to_terms(py, bridge, mail.env(), args).map_err(|refused| refused.raise(py))?;
+        let ticket = ResourceArc::new(Ticket { suspension: suspension.clone() });
+        (atoms::py_callback(), ticket, text, args).encode(mail.env()).as_c_arg()
+    };
+    STATS.callbacks.fetch_add(1, Ordering::Relaxed);
+    dispatch(py, mail, word)?;
+    let seat = Seat::current();
+    if let Some(seat) = &seat {
+        POOL.away(seat);
+    }
+    let runner = Runner::current();
+    runner.suspend(suspension.clone());
+    let answer = wait(py, bridge, &runner, &suspension);
+    runner.resume();
+    // What came too late is for the others.
+    for event in suspension.inbox.close() {
+        if let Event::Request(request) = event {
+            // Dropped if there is no pool, which answers it.
+            let _none = POOL.post(request);
+        }
+    }
+    if let Some(seat) = &seat {
+        POOL.back(seat);
+    }
+    let (mail, word) = answer?;
+    // SAFETY: made in this mail.
+    result(py, bridge, unsafe { mail.term(word) })
+}
+
+fn wait(
+    py: Attached<'_>,
+    bridge: &Bridge,
+    runner: &Runner,
+    suspension: &Suspension,
+) -> PyResult<(Mail, ErlNifTerm)> {
+    let Some(interpreter) = python::interpreter() else { return Err(Fault::runtime("no Python").raise(py)) };
+    let mut spin = Spin::new();
+    loop {
+        let event = interpreter.detach(py, || {
+            spin.wait(|| suspension.inbox.is_called(), || suspension.inbox.park());
+            suspension.inbox.take()
+        });
+        match event {
+            Some(Event::Answer(mail, word)) => return Ok((mail, word)),
+            Some(Event::Request(request)) => {
+                let namespace = exec::namespace(py, runner)?;
+                exec::perform(py, bridge, runner, &namespace, request);
+            }
+            Some(Event::Interrupt) => {
+                let class = bridge.interrupted.get(py)?;
+                return Err(Exception::new(py, &class, [])?.raise(py));
+            }
+            None => {}
+        }
+    }
+}
+
+/// The value of an answer, or the exception it stands for.
+fn result(py: Attached<'_>, bridge: &Bridge, answer: Term<'_>) -> PyResult<Owned> {
+    let parts = get_tuple(answer).unwrap_or_default();
+    match parts.as_slice() {
+        [tag, value] if atoms::ok() == *tag => {
+            to_python(py, bridge, *value).map_err(|refused| refused.raise(py))
+        }
+        [tag, reason] if atoms::error() == *tag => {
+            let parts = get_tuple(*reason).unwrap_or_default();
+            let (class, reason) = match parts.as_slice() {
+                [class, reason] if class.decode::<Atom>().is_ok() => (*class, *reason),
+                _ => (atoms::error().to_term(answer.get_env()), *reason),
+            };
+            let class = Owned::str(py, &text_of(class).unwrap_or_default())?;
+            let text = Owned::str(py, &format!("{reason:?}"))?;
+            let reason = match to_python(py, bridge, reason) {
+                Ok(reason) => reason,
+                Err(refused) => {
+                    refused.raise(py).clear(py);
+                    text.clone_ref(py)
+                }
+            };
+            let error = bridge.erlang_error.get(py)?;
+            Err(Exception::new(py, &error, [class.borrow(), reason.borrow(), text.borrow()])?.raise(py))
+        }
+        _ => Err(Fault::system("an answer that is none").raise(py)),
+    }
+}

@@ -1,0 +1,189 @@
+//! A context: one OS thread with an inbox and a namespace. Owned by an Erlang process; it ends with that process.
+//!
+//! The thread is attached for good and detaches to wait. It serves its own inbox first and then, unless it is bound to a
+//! process, the pool's queue: up to [`BATCH`] requests before it lets other threads of Python run.
+//!
+//! End: `close` (or the owner's death) refuses new requests, cancels the one that runs, and the thread leaves after it. Queued
+//! requests are answered with an error by being dropped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use pyrt::{Attached, Owned, PyResult, Remote};
+use rustler::{Env, LocalPid, Monitor, Resource};
+
+use crate::bridge::Bridge;
+use crate::exec;
+use crate::inbox::{Inbox, Spin};
+use crate::pool::{POOL, Place};
+use crate::python;
+use crate::request::Request;
+use crate::runner::Runner;
+
+const BATCH: usize = 256;
+/// Nested conversions and deep Python code need room.
+const STACK: usize = 16 << 20;
+
+/// What threads share of a context.
+pub(crate) struct Seat {
+    pub(crate) inbox: Inbox<Request>,
+    place: AtomicU8,
+    bound: AtomicBool,
+    stop: AtomicBool,
+}
+
+thread_local! {
+    static SEAT: std::cell::OnceCell<Arc<Seat>> = const { std::cell::OnceCell::new() };
+}
+
+impl Seat {
+    /// That of this thread, if it is a context's.
+    pub(crate) fn current() -> Option<Arc<Self>> {
+        SEAT.with(|seat| seat.get().cloned())
+    }
+
+    /// Read and written under the pool's lock.
+    pub(crate) fn place(&self) -> Place {
+        match self.place.load(Ordering::Relaxed) {
+            0 => Place::Awake,
+            1 => Place::Idle,
+            2 => Place::Away,
+            _ => Place::Gone,
+        }
+    }
+
+    pub(crate) fn set_place(&self, place: Place) {
+        let word = match place {
+            Place::Awake => 0,
+            Place::Idle => 1,
+            Place::Away => 2,
+            Place::Gone => 3,
+        };
+        self.place.store(word, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_bound(&self) -> bool {
+        self.bound.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_bound(&self, bound: bool) {
+        self.bound.store(bound, Ordering::Release);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    fn stop(self: &Arc<Self>) {
+        if self.stop.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        POOL.part(self);
+        drop(self.inbox.close());
+        self.inbox.nudge();
+    }
+
+    fn next(&self) -> Option<Request> {
+        self.inbox.take().or_else(|| if self.is_bound() { None } else { POOL.take() })
+    }
+
+    /// Waits, detached, until there is something to do.
+    fn wait(self: &Arc<Self>, spin: &mut Spin) {
+        let ready = || self.inbox.is_called() || self.is_stopped() || (!self.is_bound() && POOL.has_work());
+        spin.wait(ready, || {
+            if POOL.retire(self) {
+                self.inbox.park();
+                POOL.rise(self);
+            }
+        });
+        self.inbox.heed();
+        POOL.back(self);
+    }
+}
+
+/// The resource that Erlang holds.
+pub(crate) struct Context {
+    pub(crate) seat: Arc<Seat>,
+}
+
+impl Context {
+    /// Starts the thread. It is in the pool before this returns.
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let seat = Arc::new(Seat {
+            inbox: Inbox::new(),
+            place: AtomicU8::new(0),
+            bound: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+        });
+        POOL.join(&seat);
+        let own = seat.clone();
+        let thread = std::thread::Builder::new().name(String::from("py_context")).stack_size(STACK);
+        let started = thread.spawn(move || {
+            SEAT.with(|seat| {
+                seat.get_or_init(|| own.clone());
+            });
+            python::attach(|py, bridge| match namespace(py) {
+                Ok(namespace) => serve(py, bridge, &own, namespace),
+                Err(raised) => raised.write_unraisable(py, None),
+            });
+            own.stop();
+        });
+        if let Err(error) = started {
+            seat.stop();
+            return Err(error);
+        }
+        Ok(Self { seat })
+    }
+
+    /// Ends the context after the request that is running now.
+    pub(crate) fn close(&self) {
+        self.seat.stop();
+    }
+}
+
+#[rustler::resource_impl]
+impl Resource for Context {
+    const IMPLEMENTS_DOWN: bool = true;
+
+    fn down<'a>(&'a self, _env: Env<'a>, _pid: LocalPid, _monitor: Monitor) {
+        self.close();
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A namespace such as `__main__` has.
+fn namespace(py: Attached<'_>) -> PyResult<Owned> {
+    let dict = Owned::dict(py)?;
+    let builtins = pyrt::import(py, c"builtins")?;
+    dict.dict_set(py, &Owned::str(py, "__builtins__")?, &builtins)?;
+    dict.dict_set(py, &Owned::str(py, "__name__")?, &Owned::str(py, "__main__")?)?;
+    Ok(dict)
+}
+
+fn serve(py: Attached<'_>, bridge: &Bridge, seat: &Arc<Seat>, namespace: Owned) {
+    let Some(interpreter) = python::interpreter() else { return };
+    let Ok(remote) = Remote::new(py, namespace.clone_ref(py), interpreter) else { return };
+    let runner = Runner::install(Some(remote));
+    let mut spin = Spin::new();
+    loop {
+        let mut done = 0;
+        while done < BATCH && !seat.is_stopped() {
+            let Some(request) = seat.next() else { break };
+            exec::perform(py, bridge, &runner, &namespace, request);
+            done += 1;
+        }
+        if seat.is_stopped() {
+            return;
+        }
+        interpreter.detach(py, || {
+            if done < BATCH {
+                seat.wait(&mut spin);
+            }
+        });
+    }
+}

@@ -1,0 +1,264 @@
+//! Objects become terms. Recursive and bounded by [`DEPTH`]; dicts and lists that change meanwhile are read item by item, each
+//! held while it is looked at.
+
+use std::mem::MaybeUninit;
+
+use pyo3_ffi as ffi;
+use pyrt::{Attached, Borrowed, Buffer, Obj, Owned, Raised};
+use rustler::sys::{
+    ErlNifTerm, enif_make_double, enif_make_int64, enif_make_list_cell, enif_make_list_from_array,
+    enif_make_map_from_arrays, enif_make_new_binary, enif_make_tuple_from_array,
+};
+use rustler::{Env, Term};
+
+use super::{DEPTH, Refused, bignum};
+use crate::atoms;
+use crate::bridge::Bridge;
+
+/// The term of an object, made in `env`.
+pub(crate) fn to_term<'a>(
+    py: Attached<'_>,
+    bridge: &Bridge,
+    env: Env<'a>,
+    object: &Obj,
+) -> Result<Term<'a>, Refused<'a>> {
+    let word = Walk { py, bridge, env, above: Vec::new() }.any(object)?;
+    // SAFETY: made in this environment.
+    Ok(unsafe { Term::new(env, word) })
+}
+
+/// The list of the terms of several objects.
+pub(crate) fn to_terms<'a>(
+    py: Attached<'_>,
+    bridge: &Bridge,
+    env: Env<'a>,
+    objects: &[Borrowed<'_>],
+) -> Result<Term<'a>, Refused<'a>> {
+    let mut walk = Walk { py, bridge, env, above: Vec::new() };
+    let words = objects.iter().map(|object| walk.any(object)).collect::<Result<Vec<_>, _>>()?;
+    // SAFETY: a live environment and words made in it.
+    Ok(unsafe {
+        Term::new(env, enif_make_list_from_array(env.as_c_arg(), words.as_ptr(), words.len() as u32))
+    })
+}
+
+struct Walk<'py, 'b, 'a> {
+    py: Attached<'py>,
+    bridge: &'b Bridge,
+    env: Env<'a>,
+    /// The containers we are in, to tell a cycle from depth.
+    above: Vec<*mut ffi::PyObject>,
+}
+
+type Word<'a> = Result<ErlNifTerm, Refused<'a>>;
+
+impl<'a> Walk<'_, '_, 'a> {
+    fn any(&mut self, object: &Obj) -> Word<'a> {
+        let env = self.env.as_c_arg();
+        let pointer = object.as_ptr();
+        // SAFETY: attached and alive; these look at the type's flags.
+        unsafe {
+            if pointer == ffi::Py_None() {
+                return Ok(atoms::none().as_c_arg());
+            }
+            if pointer == ffi::Py_True() {
+                return Ok(rustler::types::atom::true_().as_c_arg());
+            }
+            if pointer == ffi::Py_False() {
+                return Ok(rustler::types::atom::false_().as_c_arg());
+            }
+            if ffi::PyLong_Check(pointer) != 0 {
+                return self.integer(object);
+            }
+            if ffi::PyUnicode_Check(pointer) != 0 {
+                return self.text(object);
+            }
+            if ffi::PyFloat_Check(pointer) != 0 {
+                let value = ffi::PyFloat_AS_DOUBLE(pointer);
+                return Ok(if value.is_finite() { enif_make_double(env, value) } else { special(value) });
+            }
+            if ffi::PyList_Check(pointer) != 0 {
+                return self.deeper(object, Self::list);
+            }
+            if ffi::PyTuple_Check(pointer) != 0 {
+                return self.deeper(object, Self::tuple);
+            }
+            if ffi::PyDict_Check(pointer) != 0 {
+                return self.deeper(object, Self::dict);
+            }
+            if ffi::PyBytes_Check(pointer) != 0 {
+                return Ok(self.binary(object.to_bytes(self.py)?));
+            }
+            if ffi::PyByteArray_Check(pointer) != 0 || ffi::PyMemoryView_Check(pointer) != 0 {
+                return self.buffer(object);
+            }
+            if ffi::PyAnySet_Check(pointer) != 0 {
+                return self.deeper(object, Self::set);
+            }
+        }
+        self.rare(object)
+    }
+
+    fn rare(&mut self, object: &Obj) -> Word<'a> {
+        if let Some(term) = self.bridge.term_of(self.env, object.borrow()) {
+            return Ok(term.as_c_arg());
+        }
+        if self.bridge.is_moment(self.py, object)? {
+            let text = object.getattr_str(self.py, c"isoformat")?.call0(self.py)?;
+            return self.text(&text);
+        }
+        Err(Refused::Unconvertible(object.class_name(self.py)))
+    }
+
+    fn deeper(&mut self, object: &Obj, f: impl FnOnce(&mut Self, &Obj) -> Word<'a>) -> Word<'a> {
+        let pointer = object.as_ptr();
+        if self.above.len() >= DEPTH {
+            let cyclic = self.above.contains(&pointer);
+            return Err(if cyclic { Refused::Cyclic } else { Refused::TooDeep });
+        }
+        self.above.push(pointer);
+        let word = f(self, object);
+        self.above.pop();
+        word
+    }
+
+    fn integer(&mut self, object: &Obj) -> Word<'a> {
+        let mut overflow = 0;
+        // SAFETY: attached, an int.
+        let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(object.as_ptr(), &mut overflow) };
+        if overflow == 0 {
+            if value == -1 {
+                Raised::check_occurred(self.py)?;
+            }
+            // SAFETY: a live environment.
+            return Ok(unsafe { enif_make_int64(self.env.as_c_arg(), value) });
+        }
+        match bignum::to_term(self.py, self.env, object)? {
+            Some(term) => Ok(term.as_c_arg()),
+            None => Err(Refused::Unconvertible(String::from("int beyond the limit of the VM"))),
+        }
+    }
+
+    fn text(&mut self, object: &Obj) -> Word<'a> {
+        match object.to_str(self.py) {
+            Ok(text) => Ok(self.binary(text.as_bytes())),
+            Err(raised) => {
+                raised.clear(self.py);
+                Err(Refused::Unconvertible(String::from("str with lone surrogates")))
+            }
+        }
+    }
+
+    fn binary(&mut self, data: &[u8]) -> ErlNifTerm {
+        let mut word = MaybeUninit::<ErlNifTerm>::uninit();
+        // SAFETY: a live environment; room for that many bytes is given, and filled.
+        unsafe {
+            let room = enif_make_new_binary(self.env.as_c_arg(), data.len(), word.as_mut_ptr());
+            std::ptr::copy_nonoverlapping(data.as_ptr(), room, data.len());
+            word.assume_init()
+        }
+    }
+
+    fn buffer(&mut self, object: &Obj) -> Word<'a> {
+        match Buffer::read(self.py, object) {
+            Ok(buffer) => Ok(self.binary(buffer.as_slice())),
+            Err(raised) => {
+                raised.clear(self.py);
+                // A view with gaps: its own copy has none.
+                let copy = object.getattr_str(self.py, c"tobytes")?.call0(self.py)?;
+                Ok(self.binary(copy.to_bytes(self.py)?))
+            }
+        }
+    }
+
+    fn list(&mut self, object: &Obj) -> Word<'a> {
+        // SAFETY: attached, a list.
+        let mut index = unsafe { ffi::PyList_Size(object.as_ptr()) };
+        // SAFETY: a live environment.
+        let mut list = unsafe { enif_make_list_from_array(self.env.as_c_arg(), std::ptr::null(), 0) };
+        // From behind, a cell at a time: an array of binaries would take a heap fragment each.
+        while index > 0 {
+            index -= 1;
+            // SAFETY: attached, a list; a new reference, or NULL if the list has shrunk.
+            let item = unsafe {
+                let item = ffi::compat::PyList_GetItemRef(object.as_ptr(), index);
+                Owned::from_ptr(self.py, item)?
+            };
+            let word = self.any(&item)?;
+            // SAFETY: a live environment and words made in it.
+            list = unsafe { enif_make_list_cell(self.env.as_c_arg(), word, list) };
+        }
+        Ok(list)
+    }
+
+    fn tuple(&mut self, object: &Obj) -> Word<'a> {
+        let mut words = Vec::new();
+        for item in object.as_tuple(self.py)? {
+            words.push(self.any(item)?);
+        }
+        // SAFETY: a live environment and words made in it.
+        Ok(unsafe { enif_make_tuple_from_array(self.env.as_c_arg(), words.as_ptr(), words.len() as u32) })
+    }
+
+    fn dict(&mut self, object: &Obj) -> Word<'a> {
+        // The items are held by a list of their own, so a conversion that runs Python code may change the dict.
+        // SAFETY: attached, a dict (or a subclass, whose own storage is meant); a new reference or NULL.
+        let items = unsafe { Owned::from_ptr(self.py, ffi::PyDict_Items(object.as_ptr()))? };
+        // SAFETY: attached, a list that nobody else has.
+        let size = unsafe { ffi::PyList_Size(items.as_ptr()) };
+        let (mut keys, mut values) = (Vec::with_capacity(size as usize), Vec::with_capacity(size as usize));
+        for index in 0..size {
+            // SAFETY: within the list, which keeps the pair alive.
+            let pair =
+                unsafe { Borrowed::from_ptr_unchecked(self.py, ffi::PyList_GET_ITEM(items.as_ptr(), index)) };
+            if let [key, value] = pair.as_tuple(self.py)? {
+                keys.push(self.any(key)?);
+                values.push(self.any(value)?);
+            }
+        }
+        let mut map = MaybeUninit::<ErlNifTerm>::uninit();
+        // SAFETY: a live environment, and as many keys as values made in it; 0 says that two keys are one.
+        unsafe {
+            let made = enif_make_map_from_arrays(
+                self.env.as_c_arg(),
+                keys.as_ptr(),
+                values.as_ptr(),
+                keys.len(),
+                map.as_mut_ptr(),
+            );
+            if made != 0 { Ok(map.assume_init()) } else { Err(self.collision(&keys)) }
+        }
+    }
+
+    fn collision(&self, keys: &[ErlNifTerm]) -> Refused<'a> {
+        for (index, &key) in keys.iter().enumerate() {
+            // SAFETY: words made in this environment.
+            let twin = keys
+                .iter()
+                .skip(index + 1)
+                .any(|&other| unsafe { rustler::sys::enif_is_identical(key, other) != 0 });
+            if twin {
+                // SAFETY: as above.
+                let key = unsafe { Term::new(self.env, key) };
+                return Refused::Collision(Some(key), format!("{key:?}"));
+            }
+        }
+        Refused::Collision(None, String::from("?"))
+    }
+
+    fn set(&mut self, object: &Obj) -> Word<'a> {
+        // SAFETY: attached, iterable; a new list or NULL with an exception.
+        let list = unsafe { Owned::from_ptr(self.py, ffi::PySequence_List(object.as_ptr()))? };
+        self.list(&list)
+    }
+}
+
+fn special(value: f64) -> ErlNifTerm {
+    if value.is_nan() {
+        atoms::nan().as_c_arg()
+    } else if value > 0.0 {
+        atoms::infinity().as_c_arg()
+    } else {
+        atoms::neg_infinity().as_c_arg()
+    }
+}

@@ -1,0 +1,251 @@
+//! Performing one request: finding the function, calling it, and what becomes of its result or exception. Attached threads only.
+
+use std::ffi::CString;
+use std::sync::atomic::Ordering;
+
+use pyrt::{Attached, Borrowed, Fault, Obj, Owned, PyResult, Raised, Source, compile, import_name, imported};
+use rustler::{Encoder, Env, ResourceArc, Term};
+
+use crate::bridge::Bridge;
+use crate::convert::{Refused, to_python, to_term};
+use crate::objects::Kept;
+use crate::request::{Op, Request};
+use crate::runner::Runner;
+use crate::stats::STATS;
+use crate::{atoms, errors, watch};
+
+/// Why there is no result.
+pub(crate) enum Failure<'a> {
+    Raised(Raised),
+    Refused(Refused<'a>),
+    /// A keyword that is no identifier.
+    BadKeyword(Term<'a>),
+    /// Arguments that are no proper list.
+    Improper(Term<'a>),
+}
+
+impl From<Raised> for Failure<'_> {
+    fn from(raised: Raised) -> Self {
+        Self::Raised(raised)
+    }
+}
+
+impl<'a> From<Refused<'a>> for Failure<'a> {
+    fn from(refused: Refused<'a>) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+/// Runs a request on this thread and answers it.
+pub(crate) fn perform(py: Attached<'_>, bridge: &Bridge, runner: &Runner, namespace: &Obj, request: Request) {
+    runner.enter(request.id().zip(request.caller()));
+    if !request.is_wanted() {
+        STATS.skipped.fetch_add(1, Ordering::Relaxed);
+        runner.leave(py);
+        return;
+    }
+    STATS.started.fetch_add(1, Ordering::SeqCst);
+    watch::notice();
+    // The reason is made before the answer's environment is handed over, which the terms of the request live in as well.
+    let outcome = match request.terms() {
+        Some(terms) => run(py, bridge, namespace, request.op, terms).map_err(|failure| match failure {
+            Failure::Raised(raised) => Reason::Exception(errors::Thrown::new(py, bridge, raised)),
+            Failure::Refused(refused) => keep(py, bridge, |env| refused.reason(env)),
+            Failure::BadKeyword(key) => {
+                keep(py, bridge, |env| Ok((atoms::bad_keyword(), key.in_env(env)).encode(env)))
+            }
+            Failure::Improper(args) => {
+                keep(py, bridge, |env| Ok((atoms::improper_list(), args.in_env(env)).encode(env)))
+            }
+        }),
+        None => return,
+    };
+    let by_reference = request.op == Op::CallRef;
+    if let (Err(Reason::Exception(thrown)), true) = (&outcome, request.id().is_none()) {
+        thrown.report(py);
+    }
+    request.answer(|env| match outcome {
+        Ok(value) if by_reference => match Kept::new(py, value) {
+            Some(kept) => (atoms::ok(), ResourceArc::new(kept)).encode(env),
+            None => (atoms::error(), atoms::dropped()).encode(env),
+        },
+        Ok(value) => match to_term(py, bridge, env, &value) {
+            Ok(term) => (atoms::ok(), term).encode(env),
+            Err(refused) => {
+                let reason = match refused.reason(env) {
+                    Ok(reason) => reason,
+                    Err(raised) => errors::Thrown::new(py, bridge, raised).reason(env),
+                };
+                (atoms::error(), reason).encode(env)
+            }
+        },
+        Err(reason) => (atoms::error(), reason.term(env)).encode(env),
+    });
+    runner.leave(py);
+}
+
+/// A reason outside of any environment.
+enum Reason {
+    Exception(errors::Thrown),
+    Term(crate::terms::Saved),
+    NoMemory,
+}
+
+impl Reason {
+    fn term<'a>(&self, env: Env<'a>) -> Term<'a> {
+        match self {
+            Self::Exception(thrown) => thrown.reason(env),
+            Self::Term(saved) => saved.term(env),
+            Self::NoMemory => atoms::dropped().encode(env),
+        }
+    }
+}
+
+fn keep(
+    py: Attached<'_>,
+    bridge: &Bridge,
+    reason: impl for<'b> FnOnce(Env<'b>) -> Result<Term<'b>, Raised>,
+) -> Reason {
+    let Some(mail) = crate::beam::Mail::new() else { return Reason::NoMemory };
+    match reason(mail.env()) {
+        Ok(term) => crate::terms::Saved::new(term).map_or(Reason::NoMemory, Reason::Term),
+        Err(raised) => Reason::Exception(errors::Thrown::new(py, bridge, raised)),
+    }
+}
+
+/// What `eval` sees on a thread: the namespace of its context, or that of `__main__`.
+pub(crate) fn namespace(py: Attached<'_>, runner: &Runner) -> PyResult<Owned> {
+    match runner.namespace.as_ref().and_then(|namespace| namespace.get(py)) {
+        Some(namespace) => Ok(namespace.clone_ref(py)),
+        None => pyrt::import(py, c"__main__")?.getattr_str(py, c"__dict__"),
+    }
+}
+
+fn run<'a>(
+    py: Attached<'_>,
+    bridge: &Bridge,
+    namespace: &Obj,
+    op: Op,
+    terms: [Term<'a>; 4],
+) -> Result<Owned, Failure<'a>> {
+    let [first, second, args, kwargs] = terms;
+    match op {
+        Op::Call | Op::CallRef => {
+            let function = find(py, bridge, namespace, first, second)?;
+            call(py, bridge, &function, args, kwargs)
+        }
+        Op::Eval => {
+            let code = code(py, first, Source::Expression)?;
+            if second.map_size().unwrap_or(0) == 0 {
+                return Ok(code.run_code(py, namespace, namespace)?);
+            }
+            // One dict for both: functions and comprehensions of the expression see globals only.
+            let scope = namespace.getattr_str(py, c"copy")?.call0(py)?;
+            let locals = to_python(py, bridge, second)?;
+            scope.getattr_str(py, c"update")?.call1(py, &locals)?;
+            Ok(code.run_code(py, &scope, &scope)?)
+        }
+        Op::Exec => {
+            let code = code(py, first, Source::Statements)?;
+            Ok(code.run_code(py, namespace, namespace)?)
+        }
+    }
+}
+
+fn code(py: Attached<'_>, term: Term<'_>, source: Source) -> PyResult<Owned> {
+    let text: &str = match term.decode() {
+        Ok(text) => text,
+        Err(_) => return Err(Fault::value_error("source code is to be UTF-8").raise(py)),
+    };
+    let text = match source {
+        // `eval` allows for leading space.
+        Source::Expression => text.trim_start_matches([' ', '\t', '\n', '\r']),
+        Source::Statements => text,
+    };
+    let text = CString::new(text).map_err(|_| Fault::value_error("source code with a NUL").raise(py))?;
+    compile(py, &text, c"<erlang>", source)
+}
+
+/// The text of a name: atoms by way of the cache.
+fn name(py: Attached<'_>, bridge: &Bridge, term: Term<'_>) -> PyResult<Owned> {
+    if term.is_atom() {
+        return bridge.name(py, term);
+    }
+    match term.decode::<&str>() {
+        Ok(text) => Owned::str(py, text),
+        Err(_) => Err(Fault::value_error("a name is to be UTF-8").raise(py)),
+    }
+}
+
+fn find(
+    py: Attached<'_>,
+    bridge: &Bridge,
+    namespace: &Obj,
+    module: Term<'_>,
+    function: Term<'_>,
+) -> PyResult<Owned> {
+    let module = name(py, bridge, module)?;
+    let function = name(py, bridge, function)?;
+    let mut path = function.to_str(py)?.split('.').peekable();
+    let plain = !function.to_str(py)?.contains('.');
+    if module.to_str(py)? == "__main__" {
+        let first = Owned::str(py, path.next().unwrap_or_default())?;
+        if let Some(mut found) = namespace.dict_get(py, &first)? {
+            for step in path {
+                found = found.getattr(py, &Owned::str(py, step)?)?;
+            }
+            return Ok(found);
+        }
+    }
+    let module = match imported(py, &module)? {
+        Some(module) => module,
+        None => import_name(py, &module)?,
+    };
+    if plain {
+        return module.getattr(py, &function);
+    }
+    let mut found = module;
+    for step in function.to_str(py)?.split('.') {
+        found = found.getattr(py, &Owned::str(py, step)?)?;
+    }
+    Ok(found)
+}
+
+fn call<'a>(
+    py: Attached<'_>,
+    bridge: &Bridge,
+    function: &Obj,
+    args: Term<'a>,
+    kwargs: Term<'a>,
+) -> Result<Owned, Failure<'a>> {
+    let mut values = Vec::new();
+    let mut rest = args;
+    while let Ok((head, tail)) = rest.list_get_cell() {
+        values.push(to_python(py, bridge, head)?);
+        rest = tail;
+    }
+    if !rest.is_empty_list() {
+        return Err(Failure::Improper(args));
+    }
+    if kwargs.map_size().unwrap_or(0) == 0 {
+        return Ok(function.call_slice(py, Borrowed::slice(&values))?);
+    }
+    let mut names = Vec::new();
+    for (key, value) in rustler::MapIterator::new(kwargs).into_iter().flatten() {
+        let Ok(name) = name(py, bridge, key).map_err(|raised| raised.clear(py)) else {
+            return Err(Failure::BadKeyword(key));
+        };
+        if !name.getattr_str(py, c"isidentifier")?.call0(py)?.is_true(py)? {
+            return Err(Failure::BadKeyword(key));
+        }
+        for other in &names {
+            if name.equals(py, other)? {
+                return Err(Refused::Collision(Some(key), format!("{key:?}")).into());
+            }
+        }
+        names.push(name);
+        values.push(to_python(py, bridge, value)?);
+    }
+    let names = Owned::tuple_of(py, Borrowed::slice(&names))?;
+    Ok(function.call_names(py, Borrowed::slice(&values), &names)?)
+}

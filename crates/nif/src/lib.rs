@@ -1,0 +1,34 @@
+//! Python in the BEAM: terms, contexts, calls both ways. The NIF of `py_nif`.
+//!
+//! ```text
+//!  process ── py_nif:submit ──▶ Request ──▶ Pool or a context's inbox ──▶ context thread ──▶ exec: convert, call, convert
+//!     ◀────────────── {Ref, Result}, sent by the request itself, exactly once ◀─────────────────────┘
+//!
+//!  Python ── erlang.call ──▶ Suspension, Ticket ──▶ py_callback ──▶ a process that runs the function
+//!     ◀── answer, or nested requests, served by the waiting thread ◀───┘
+//! ```
+//!
+//! Who runs where: `api` on schedulers, and never attached; `context` threads, and Python's own, attached; `watch` on a thread of its
+//! own. Locks are held for a few instructions, never while attaching or detaching.
+
+mod api;
+mod atoms;
+mod beam;
+mod bridge;
+mod callback;
+mod context;
+mod convert;
+mod errors;
+mod exec;
+mod inbox;
+mod objects;
+mod pool;
+mod python;
+mod request;
+mod runner;
+mod stats;
+mod table;
+mod terms;
+mod watch;
+
+rustler::init!("py_nif");

@@ -1,0 +1,252 @@
+//! The pool: the queue that all free contexts serve, and who of them is awake. Any thread; one lock, never held while attaching.
+//!
+//! A request wakes a context only when none is awake: one that runs will look at the queue before it parks, and where threads share
+//! a GIL a second one would only contend for it. If the awake ones are stuck in a long call, the watchdog wakes another.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::context::Seat;
+use crate::inbox::lock;
+use crate::request::Request;
+use crate::watch;
+
+/// Where a context is, as far as the pool is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It will look at the queue before it parks.
+    Awake,
+    /// Parked, and in the list of those that may be woken.
+    Idle,
+    /// Bound to a process, or waiting for Erlang: it does not look at the queue.
+    Away,
+    /// Ended.
+    Gone,
+}
+
+struct State {
+    queue: VecDeque<Request>,
+    idle: Vec<Arc<Seat>>,
+    members: Vec<Arc<Seat>>,
+    awake: usize,
+    /// How many requests were taken, and how many when the watchdog looked last.
+    taken: u64,
+    seen: u64,
+}
+
+/// The queue and its contexts.
+pub(crate) struct Pool {
+    state: Mutex<State>,
+    queued: AtomicUsize,
+}
+
+/// There is one: Python is there once per VM.
+pub(crate) static POOL: Pool = Pool {
+    state: Mutex::new(State {
+        queue: VecDeque::new(),
+        idle: Vec::new(),
+        members: Vec::new(),
+        awake: 0,
+        taken: 0,
+        seen: 0,
+    }),
+    queued: AtomicUsize::new(0),
+};
+
+/// Numbers for `py:stats/0`.
+pub(crate) struct Counts {
+    pub(crate) contexts: usize,
+    pub(crate) idle: usize,
+    pub(crate) awake: usize,
+    pub(crate) bound: usize,
+    pub(crate) queued: usize,
+}
+
+impl Pool {
+    /// Queues a request for whichever context comes first; given back if there is none.
+    pub(crate) fn post(&self, request: Request) -> Result<(), Request> {
+        let mut state = lock(&self.state);
+        if state.members.is_empty() {
+            return Err(request);
+        }
+        state.queue.push_back(request);
+        // Before the look at whether the watchdog sleeps, which looks here once more before it does.
+        self.queued.store(state.queue.len(), Ordering::SeqCst);
+        let seat = if state.awake == 0 { Self::rouse(&mut state) } else { None };
+        drop(state);
+        match seat {
+            Some(seat) => seat.inbox.nudge(),
+            None => watch::notice(),
+        }
+        Ok(())
+    }
+
+    /// Takes an idle one out of the list, to be nudged once the lock is released.
+    fn rouse(state: &mut State) -> Option<Arc<Seat>> {
+        let seat = state.idle.pop()?;
+        state.awake += 1;
+        seat.set_place(Place::Awake);
+        Some(seat)
+    }
+
+    /// Whether there may be something to take.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.queued.load(Ordering::Acquire) > 0
+    }
+
+    /// The next request.
+    pub(crate) fn take(&self) -> Option<Request> {
+        if !self.has_work() {
+            return None;
+        }
+        let mut state = lock(&self.state);
+        let request = state.queue.pop_front();
+        self.queued.store(state.queue.len(), Ordering::Release);
+        if request.is_some() {
+            state.taken += 1;
+        }
+        request
+    }
+
+    /// A new context, awake.
+    pub(crate) fn join(&self, seat: &Arc<Seat>) {
+        let mut state = lock(&self.state);
+        state.members.push(seat.clone());
+        state.awake += 1;
+        seat.set_place(Place::Awake);
+    }
+
+    /// A context ends. When it was the last, what is queued is answered with an error by being dropped.
+    pub(crate) fn part(&self, seat: &Arc<Seat>) {
+        let mut state = lock(&self.state);
+        self.leave_place(&mut state, seat, Place::Gone);
+        state.members.retain(|member| !Arc::ptr_eq(member, seat));
+        let orphans = if state.members.is_empty() {
+            self.queued.store(0, Ordering::Release);
+            std::mem::take(&mut state.queue)
+        } else {
+            VecDeque::new()
+        };
+        drop(state);
+        drop(orphans);
+    }
+
+    fn leave_place(&self, state: &mut State, seat: &Arc<Seat>, place: Place) {
+        match seat.place() {
+            Place::Awake => state.awake -= 1,
+            Place::Idle => state.idle.retain(|idle| !Arc::ptr_eq(idle, seat)),
+            Place::Away | Place::Gone => {}
+        }
+        if seat.place() != Place::Gone {
+            seat.set_place(place);
+        }
+    }
+
+    /// A context stops serving the queue for a while: it waits for Erlang, or is bound.
+    pub(crate) fn away(&self, seat: &Arc<Seat>) {
+        let mut state = lock(&self.state);
+        self.leave_place(&mut state, seat, Place::Away);
+        let relief = if state.awake == 0 && !state.queue.is_empty() { Self::rouse(&mut state) } else { None };
+        drop(state);
+        if let Some(seat) = relief {
+            seat.inbox.nudge();
+        }
+    }
+
+    /// It serves the queue again, unless it is bound.
+    pub(crate) fn back(&self, seat: &Arc<Seat>) {
+        let mut state = lock(&self.state);
+        if seat.place() == Place::Away && !seat.is_bound() {
+            state.awake += 1;
+            seat.set_place(Place::Awake);
+        }
+    }
+
+    /// A context is about to park: false if there is work for it after all.
+    pub(crate) fn retire(&self, seat: &Arc<Seat>) -> bool {
+        let mut state = lock(&self.state);
+        if seat.place() != Place::Awake {
+            return true;
+        }
+        if !state.queue.is_empty() {
+            return false;
+        }
+        state.awake -= 1;
+        seat.set_place(Place::Idle);
+        state.idle.push(seat.clone());
+        true
+    }
+
+    /// A context is awake again, by a nudge or by a request of its own.
+    pub(crate) fn rise(&self, seat: &Arc<Seat>) {
+        let mut state = lock(&self.state);
+        if seat.place() == Place::Idle {
+            self.leave_place(&mut state, seat, Place::Awake);
+            state.awake += 1;
+        }
+    }
+
+    /// Takes a context out of the pool for one process: an idle one if there is one, else any that is not bound.
+    pub(crate) fn bind(&self) -> Option<Arc<Seat>> {
+        let mut state = lock(&self.state);
+        let free = |seat: &&Arc<Seat>| !seat.is_bound() && seat.place() != Place::Gone;
+        let seat = state.idle.last().or_else(|| state.members.iter().find(free)).cloned()?;
+        seat.set_bound(true);
+        if seat.place() != Place::Away {
+            self.leave_place(&mut state, &seat, Place::Away);
+        }
+        let relief = if state.awake == 0 && !state.queue.is_empty() { Self::rouse(&mut state) } else { None };
+        drop(state);
+        if let Some(relief) = relief {
+            relief.inbox.nudge();
+        }
+        Some(seat)
+    }
+
+    /// Gives a bound context back. Whether it was bound.
+    pub(crate) fn unbind(&self, seat: &Arc<Seat>) -> bool {
+        let state = lock(&self.state);
+        let was = seat.is_bound();
+        seat.set_bound(false);
+        drop(state);
+        // It puts itself back when it wakes.
+        seat.inbox.nudge();
+        was
+    }
+
+    /// Wakes another context if requests wait and none was taken since the last look. Whether requests wait for one that could be.
+    pub(crate) fn relieve(&self) -> bool {
+        let mut state = lock(&self.state);
+        let stuck = state.taken == state.seen;
+        state.seen = state.taken;
+        if state.queue.is_empty() {
+            return false;
+        }
+        let seat = if stuck { Self::rouse(&mut state) } else { None };
+        let more = !state.idle.is_empty() || seat.is_some();
+        drop(state);
+        if let Some(seat) = seat {
+            seat.inbox.nudge();
+        }
+        more
+    }
+
+    /// Whether requests wait though a context could be woken for them.
+    pub(crate) fn wants_relief(&self) -> bool {
+        let state = lock(&self.state);
+        !state.queue.is_empty() && !state.idle.is_empty()
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let state = lock(&self.state);
+        Counts {
+            contexts: state.members.len(),
+            idle: state.idle.len(),
+            awake: state.awake,
+            bound: state.members.iter().filter(|seat| seat.is_bound()).count(),
+            queued: state.queue.len(),
+        }
+    }
+}

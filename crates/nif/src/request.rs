@@ -1,0 +1,135 @@
+//! `Request`: one piece of work for Python, with its terms, and the only right to answer it.
+//!
+//! Made on a scheduler thread, moved to the thread that runs it. It is answered exactly once: [`Request::answer`] consumes it,
+//! and dropping it unanswered answers `{error, dropped}`. A cancelled one is answered to nobody.
+
+use std::sync::atomic::Ordering;
+
+use rustler::sys::ErlNifTerm;
+use rustler::{Encoder, Env, LocalPid, Term};
+
+use crate::atoms;
+use crate::beam::{self, Mail};
+use crate::stats::STATS;
+use crate::table::{self, Id};
+
+/// What is asked for. The terms are those given to `py_nif:submit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// `module, function, args, kwargs`
+    Call,
+    /// As a call; the result stays in Python and a reference to it is the answer.
+    CallRef,
+    /// `code, locals`
+    Eval,
+    /// `code`
+    Exec,
+}
+
+/// Who waits for the answer.
+struct Wait {
+    id: Id,
+    pid: LocalPid,
+    reference: ErlNifTerm,
+    /// The first element of `{Tag, Ref, Result}`; without one it is `{Ref, Result}`.
+    tag: Option<ErlNifTerm>,
+}
+
+/// One piece of work.
+pub(crate) struct Request {
+    pub(crate) op: Op,
+    mail: Option<Mail>,
+    terms: [ErlNifTerm; 4],
+    wait: Option<Wait>,
+}
+
+// SAFETY: the words are terms of `mail`, which is owned, or immediates; a pid is plain data.
+unsafe impl Send for Request {}
+
+impl Request {
+    /// Copies the terms out of the calling process. `reply` is the reference and the tag of the answer.
+    pub(crate) fn new(
+        op: Op,
+        terms: [Term<'_>; 4],
+        reply: Option<(LocalPid, Term<'_>, Option<Term<'_>>)>,
+    ) -> Option<Self> {
+        let mail = Mail::new()?;
+        let wait = match reply {
+            None => None,
+            Some((pid, reference, tag)) => Some(Wait {
+                id: table::open()?,
+                pid,
+                reference: mail.keep(reference),
+                tag: tag.map(|tag| mail.keep(tag)),
+            }),
+        };
+        let terms = terms.map(|term| mail.keep(term));
+        Some(Self { op, mail: Some(mail), terms, wait })
+    }
+
+    /// Its id, if somebody waits for it.
+    pub(crate) fn id(&self) -> Option<Id> {
+        self.wait.as_ref().map(|wait| wait.id)
+    }
+
+    /// Who waits for it.
+    pub(crate) fn caller(&self) -> Option<LocalPid> {
+        self.wait.as_ref().map(|wait| wait.pid)
+    }
+
+    /// Whether an answer is still wanted: not cancelled, and the caller is alive. A cast is always wanted.
+    pub(crate) fn is_wanted(&self) -> bool {
+        match &self.wait {
+            None => true,
+            Some(wait) if !table::is_live(wait.id) => false,
+            Some(wait) => beam::is_alive(wait.pid) || !table::cancel(wait.id),
+        }
+    }
+
+    /// Its terms. None when it was answered, which takes the request away anyway.
+    pub(crate) fn terms(&self) -> Option<[Term<'_>; 4]> {
+        let mail = self.mail.as_ref()?;
+        // SAFETY: kept in this mail by `new`.
+        Some(self.terms.map(|word| unsafe { mail.term(word) }))
+    }
+
+    /// Answers with the term that `result` makes.
+    pub(crate) fn answer(mut self, result: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) {
+        self.finish(result);
+    }
+
+    /// Takes it back before anybody has seen it: its caller is told by the return value.
+    pub(crate) fn withdraw(mut self) {
+        if let Some(wait) = self.wait.take() {
+            table::close(wait.id);
+        }
+    }
+
+    fn finish(&mut self, result: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) {
+        let (Some(mail), wait) = (self.mail.take(), self.wait.take()) else { return };
+        let Some(wait) = wait else { return };
+        let message = {
+            let result = result(mail.env());
+            // SAFETY: kept in this mail by `new`.
+            let reference = unsafe { mail.term(wait.reference) };
+            let message = match wait.tag {
+                None => (reference, result).encode(mail.env()),
+                // SAFETY: as above.
+                Some(tag) => (unsafe { mail.term(tag) }, reference, result).encode(mail.env()),
+            };
+            message.as_c_arg()
+        };
+        if table::close(wait.id) {
+            mail.send(wait.pid, message);
+            STATS.answered.fetch_add(1, Ordering::Relaxed);
+        } else {
+            STATS.late.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.finish(|env| (atoms::error(), atoms::dropped()).encode(env));
+    }
+}

@@ -1,0 +1,196 @@
+//! `Runner`: the record of one thread that runs requests: what it is at, how deep, and how to interrupt it.
+//!
+//! A context's thread has one, and so has any Python thread that serves the nested requests of its own `erlang.call`. The owner
+//! pushes and pops; the watchdog reads and interrupts. The stack's lock is held for a few instructions, never while attaching.
+//!
+//! An interrupt never hits the next request: it is set by the watchdog and taken back by the owner under that lock, both
+//! attached, and the owner takes it back when the request it was meant for leaves the stack.
+
+use std::cell::OnceCell;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
+
+use pyrt::{Attached, Obj, Remote, raise_in_thread, thread_ident};
+use rustler::{Env, LocalPid, Monitor, Resource, ResourceArc};
+
+use crate::callback::Suspension;
+use crate::inbox::lock;
+use crate::stats::STATS;
+use crate::table::{self, Id};
+use crate::watch;
+
+/// A request that is being run.
+struct Frame {
+    id: Id,
+    caller: LocalPid,
+    /// How many looks of the watchdog it has outlived.
+    age: u32,
+    interrupted: bool,
+    /// Tells when the caller dies; made for requests that take their time.
+    watch: Option<ResourceArc<CallerWatch>>,
+}
+
+enum Level {
+    Running(Frame),
+    /// A cast: nobody waits, nobody cancels.
+    Cast,
+    /// In `erlang.call`.
+    Waiting(Arc<Suspension>),
+}
+
+/// The record of one thread.
+pub(crate) struct Runner {
+    ident: u64,
+    stack: Mutex<Vec<Level>>,
+    /// What `eval` and `exec` see; none for threads that are no context's.
+    pub(crate) namespace: Option<Remote>,
+}
+
+static RUNNERS: Mutex<Vec<Weak<Runner>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static CURRENT: OnceCell<Arc<Runner>> = const { OnceCell::new() };
+}
+
+impl Runner {
+    /// Makes the record of this thread, once.
+    pub(crate) fn install(namespace: Option<Remote>) -> Arc<Self> {
+        CURRENT.with(|current| {
+            current
+                .get_or_init(|| {
+                    let ident = thread_ident();
+                    let runner = Arc::new(Self { ident, stack: Mutex::new(Vec::new()), namespace });
+                    let mut all = lock(&RUNNERS);
+                    all.retain(|other| other.strong_count() > 0);
+                    all.push(Arc::downgrade(&runner));
+                    runner
+                })
+                .clone()
+        })
+    }
+
+    /// The record of this thread.
+    pub(crate) fn current() -> Arc<Self> {
+        CURRENT.with(|current| current.get().cloned()).unwrap_or_else(|| Self::install(None))
+    }
+
+    /// All there are.
+    pub(crate) fn all() -> Vec<Arc<Self>> {
+        lock(&RUNNERS).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// A request begins.
+    pub(crate) fn enter(&self, request: Option<(Id, LocalPid)>) {
+        let level = match request {
+            Some((id, caller)) => {
+                Level::Running(Frame { id, caller, age: 0, interrupted: false, watch: None })
+            }
+            None => Level::Cast,
+        };
+        lock(&self.stack).push(level);
+    }
+
+    /// The request on top ends: an interrupt meant for it that has not struck yet is taken back.
+    pub(crate) fn leave(&self, py: Attached<'_>) {
+        let mut stack = lock(&self.stack);
+        let level = stack.pop();
+        if matches!(&level, Some(Level::Running(Frame { interrupted: true, .. }))) {
+            raise_in_thread(py, self.ident, None);
+        }
+        drop(stack);
+        drop(level);
+    }
+
+    /// The request on top waits for Erlang.
+    pub(crate) fn suspend(&self, suspension: Arc<Suspension>) {
+        lock(&self.stack).push(Level::Waiting(suspension));
+    }
+
+    /// It goes on. Whether a request below was told to stop meanwhile.
+    pub(crate) fn resume(&self) {
+        lock(&self.stack).pop();
+    }
+
+    /// Whether a request is on this thread's stack.
+    pub(crate) fn has(&self, id: Id) -> bool {
+        lock(&self.stack).iter().any(|level| matches!(level, Level::Running(frame) if frame.id == id))
+    }
+
+    /// Has `class` raised in the thread, or its wait broken off, if the request is still there.
+    pub(crate) fn interrupt(&self, py: Attached<'_>, id: Id, class: &Obj) -> bool {
+        let mut stack = lock(&self.stack);
+        let mut found = false;
+        for level in stack.iter_mut() {
+            if let Level::Running(frame) = level {
+                if frame.id == id {
+                    frame.interrupted = true;
+                    found = true;
+                }
+            }
+        }
+        if !found {
+            return false;
+        }
+        STATS.interrupted.fetch_add(1, Ordering::Relaxed);
+        match stack.last() {
+            Some(Level::Waiting(suspension)) => suspension.interrupt(),
+            _ => {
+                // Whatever is on top takes it back when it leaves.
+                if let Some(Level::Running(frame)) = stack.last_mut() {
+                    frame.interrupted = true;
+                }
+                raise_in_thread(py, self.ident, Some(class));
+            }
+        }
+        true
+    }
+
+    /// Looks at what is running: requests that take their time get their caller watched. Whether there is one that is
+    /// too young for that.
+    pub(crate) fn look(&self) -> bool {
+        let mut young = false;
+        let mut watched = Vec::new();
+        for level in lock(&self.stack).iter_mut() {
+            if let Level::Running(frame) = level {
+                frame.age = frame.age.saturating_add(1);
+                if frame.age < 3 {
+                    young = true;
+                } else if frame.watch.is_none() {
+                    let watch = ResourceArc::new(CallerWatch { id: frame.id });
+                    frame.watch = Some(watch.clone());
+                    watched.push((watch, frame.caller));
+                }
+            }
+        }
+        for (watch, caller) in watched {
+            let id = watch.id;
+            // A caller that is gone already is as good as one that dies now.
+            if watch.monitor(None, &caller).is_none() {
+                CallerWatch::gone(id);
+            }
+        }
+        young
+    }
+}
+
+/// Watches the caller of one request, for as long as the request is running.
+pub(crate) struct CallerWatch {
+    id: Id,
+}
+
+impl CallerWatch {
+    fn gone(id: Id) {
+        if table::cancel(id) {
+            watch::interrupt(id);
+        }
+    }
+}
+
+#[rustler::resource_impl]
+impl Resource for CallerWatch {
+    const IMPLEMENTS_DOWN: bool = true;
+
+    fn down<'a>(&'a self, _env: Env<'a>, _pid: LocalPid, _monitor: Monitor) {
+        Self::gone(self.id);
+    }
+}

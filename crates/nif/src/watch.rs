@@ -1,0 +1,172 @@
+//! The watchdog: one thread that stops what was cancelled, wakes a second worker when the first is stuck, and sends what scheduler
+//! threads may not.
+//!
+//! It looks around every millisecond while requests come and go, and sleeps for good when none do: then it is woken by the first
+//! request, by a cancellation or by a letter.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use crate::beam::{Letter, OUTBOX};
+use crate::inbox::lock;
+use crate::pool::POOL;
+use crate::python;
+use crate::runner::Runner;
+use crate::stats::STATS;
+use crate::table::Id;
+
+const TICK: Duration = Duration::from_millis(1);
+/// Looks without news before it goes to sleep.
+const QUIET: u32 = 20;
+/// Code that swallows an interrupt gets another one after this, and then after twice that.
+const AGAIN: Duration = Duration::from_millis(20);
+const AGAIN_AT_MOST: Duration = Duration::from_millis(500);
+const UNSTOPPABLE: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+struct Post {
+    cancelled: Vec<Id>,
+    letters: Vec<Letter>,
+}
+
+impl Post {
+    fn is_empty(&self) -> bool {
+        self.cancelled.is_empty() && self.letters.is_empty()
+    }
+}
+
+static POST: Mutex<Post> = Mutex::new(Post { cancelled: Vec::new(), letters: Vec::new() });
+static THREAD: OnceLock<Thread> = OnceLock::new();
+/// Whether it sleeps until somebody wakes it.
+static ASLEEP: AtomicBool = AtomicBool::new(false);
+
+/// A request begins: somebody should keep an eye on it.
+#[inline]
+pub(crate) fn notice() {
+    if ASLEEP.load(Ordering::SeqCst) {
+        wake();
+    }
+}
+
+fn wake() {
+    if let Some(thread) = THREAD.get() {
+        thread.unpark();
+    }
+}
+
+/// Stops a request that was cancelled, wherever it is.
+pub(crate) fn interrupt(id: Id) {
+    lock(&POST).cancelled.push(id);
+    wake();
+}
+
+fn deliver(letter: Letter) -> bool {
+    lock(&POST).letters.push(letter);
+    wake();
+    true
+}
+
+/// Starts the thread, once.
+pub(crate) fn start() -> std::io::Result<()> {
+    let handle =
+        std::thread::Builder::new().name(String::from("py_watch")).spawn(|| Watchdog::default().run())?;
+    // Already set: the VM has started Python before.
+    let _again = THREAD.set(handle.thread().clone());
+    let _again = OUTBOX.set(deliver);
+    Ok(())
+}
+
+/// A request that was told to stop.
+struct Stopping {
+    id: Id,
+    since: Instant,
+    next: Instant,
+    pause: Duration,
+    counted: bool,
+}
+
+#[derive(Default)]
+struct Watchdog {
+    stopping: Vec<Stopping>,
+    quiet: u32,
+    started: u64,
+}
+
+impl Watchdog {
+    fn run(&mut self) {
+        loop {
+            let post = std::mem::take(&mut *lock(&POST));
+            for letter in post.letters {
+                letter.send();
+            }
+            let now = Instant::now();
+            self.stopping.extend(post.cancelled.into_iter().map(|id| Stopping {
+                id,
+                since: now,
+                next: now,
+                pause: AGAIN,
+                counted: false,
+            }));
+            self.stop_the_cancelled(now);
+            let young = Runner::all().iter().fold(false, |young, runner| runner.look() || young);
+            let waiting = POOL.relieve();
+            self.rest(young || waiting);
+        }
+    }
+
+    fn rest(&mut self, busy: bool) {
+        let started = STATS.started.load(Ordering::Relaxed);
+        if started == self.started && !busy {
+            self.quiet += 1;
+        } else {
+            self.quiet = 0;
+        }
+        self.started = started;
+        if self.quiet < QUIET {
+            std::thread::park_timeout(TICK);
+            return;
+        }
+        ASLEEP.store(true, Ordering::SeqCst);
+        // What came before the flag was seen is found by looking once more.
+        let news =
+            STATS.started.load(Ordering::SeqCst) != started || POOL.wants_relief() || !lock(&POST).is_empty();
+        if !news {
+            match self.stopping.iter().map(|stopping| stopping.next).min() {
+                Some(next) => std::thread::park_timeout(next.saturating_duration_since(Instant::now())),
+                None => std::thread::park(),
+            }
+        }
+        ASLEEP.store(false, Ordering::Release);
+        self.quiet = 0;
+    }
+
+    fn stop_the_cancelled(&mut self, now: Instant) {
+        if self.stopping.iter().all(|stopping| stopping.next > now) {
+            return;
+        }
+        let runners = Runner::all();
+        // Queued requests are skipped by whoever takes them; what has ended needs nothing.
+        self.stopping.retain(|stopping| runners.iter().any(|runner| runner.has(stopping.id)));
+        for stopping in &mut self.stopping {
+            if stopping.next > now {
+                continue;
+            }
+            stopping.next = now + stopping.pause;
+            stopping.pause = (stopping.pause * 2).min(AGAIN_AT_MOST);
+            if !stopping.counted && now.duration_since(stopping.since) > UNSTOPPABLE {
+                stopping.counted = true;
+                STATS.unstoppable.fetch_add(1, Ordering::Relaxed);
+            }
+            let id = stopping.id;
+            python::attach(|py, bridge| {
+                if let Ok(class) = bridge.interrupted.get(py) {
+                    for runner in &runners {
+                        runner.interrupt(py, id, &class);
+                    }
+                }
+            });
+        }
+    }
+}
