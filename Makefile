@@ -19,16 +19,23 @@ PY_SOURCES = $(wildcard tools python pytests bench)
 
 # The crates that know Python are built for one Python at a time, below its own directory.
 PY_CRATES = pyrt pyloop pyext
+# Those that know the BEAM too find libpython when they are loaded.
+NIF_CRATES = loader nif
 FOR_PYTHON = PYO3_PYTHON=$(abspath $(VENV)/python) CARGO_TARGET_DIR=$(abspath $(PY_BUILD))/target $(CARGO)
 PY_PACKAGES = $(addprefix -p ,$(PY_CRATES))
-WITHOUT_PYTHON = --workspace $(addprefix --exclude ,$(PY_CRATES))
+NIF_PACKAGES = $(addprefix -p ,$(NIF_CRATES))
+WITHOUT_PYTHON = --workspace $(addprefix --exclude ,$(PY_CRATES) $(NIF_CRATES))
+FOR_NIF = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(abspath $(VENV)/python) \
+	CARGO_TARGET_DIR=$(abspath $(PY_BUILD))/ext $(CARGO)
+# Erlang for the same Python; what rebar3 builds lies with the rest.
+FOR_ERLANG = PYTHON=$(abspath $(VENV)/python) REBAR_BASE_DIR=$(CURDIR)/build/erl
 
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help setup ext pythons run test test-rust test-python test-loop test-programs test-install test-loom \
 	test-tools test-tsan test-valgrind conformance conformance-suites report-uvloop soak lint lint-layers lint-rust \
-	lint-python fmt bench doctor clean
+	lint-python lint-erlang test-erlang fmt bench doctor clean
 
 help: ## this list
 	@echo 'make <target> [PYTHON=python3.x] [CARGO=cargo]'
@@ -46,7 +53,8 @@ pythons: ## CPython 3.14 with and without the GIL, from Debian's source, once, i
 run: setup ## the tour: what the event loop can do, shown live
 	$(CARGO) run --release -p evloop --example tour
 
-test: test-rust test-python test-loop test-programs test-install conformance test-loom test-tools test-tsan ## all the tests
+test: test-rust test-python test-erlang test-loop test-programs test-install conformance test-loom test-tools \
+	test-tsan ## all the tests
 
 test-rust: setup ## the tests of the crates that do not know Python
 	$(CARGO) test $(WITHOUT_PYTHON)
@@ -57,6 +65,9 @@ test-python: setup ## the tests of the crates that do, in Rust and in PYTHON
 
 test-loop: setup ## the loop's tests, on stdlib's loop and on ours
 	LOOPS=$${LOOPS:-stdlib,ours} tools/test_env.sh python -m pytest pytests/loop
+
+test-erlang: setup ## the Common Test suites (SUITE=py_SUITE for one)
+	$(FOR_ERLANG) tools/test_erlang.sh $(SUITE)
 
 test-programs: setup ## real programs, the guides' examples and a soak, on our loop
 	tools/test_env.sh python -m pytest pytests/programs pytests/seeds pytests/docs pytests/soak
@@ -87,7 +98,7 @@ test-tools: setup ## the tests of tools/, bench/ and this Makefile
 test-tsan: setup ## evloop's tests under ThreadSanitizer, where this machine can
 	tools/tsan.sh
 
-lint: lint-layers lint-rust lint-python ## everything that needs no test run: layers, style, types, documentation
+lint: lint-layers lint-rust lint-python lint-erlang ## everything that needs no test run: layers, style, types, documentation
 
 lint-layers: setup
 	$(VENV)/python tools/layers.py
@@ -96,8 +107,10 @@ lint-rust: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(WITHOUT_PYTHON) --all-targets -- -D warnings
 	$(FOR_PYTHON) clippy $(PY_PACKAGES) --all-targets -- -D warnings
+	$(FOR_NIF) clippy $(NIF_PACKAGES) --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WITHOUT_PYTHON) --no-deps
 	RUSTDOCFLAGS="-D warnings" $(FOR_PYTHON) doc $(PY_PACKAGES) --no-deps
+	RUSTDOCFLAGS="-D warnings" $(FOR_NIF) doc $(NIF_PACKAGES) --no-deps
 
 lint-python: setup
 	$(VENV)/ruff check $(PY_SOURCES)
@@ -105,6 +118,9 @@ lint-python: setup
 	$(VENV)/mypy $(PY_SOURCES)
 	for part in conformance docs loop programs seeds soak; do \
 	    MYPYPATH=pytests/$$part $(VENV)/mypy pytests/$$part/*.py || exit 1; done
+
+lint-erlang: setup
+	$(FOR_ERLANG) rebar3 do compile, xref, dialyzer
 
 fmt: setup ## format the Rust and the Python
 	$(CARGO) fmt --all

@@ -13,6 +13,7 @@ use crate::python::{self, Choice};
 use crate::request::{Op, Request};
 use crate::stats::STATS;
 use crate::table::{self, Id};
+use crate::task::Task;
 use crate::{atoms, errors, watch};
 
 /// Starts Python: its home, the program it stands for, the directory of our packages.
@@ -40,6 +41,18 @@ fn context_new(env: Env<'_>) -> NifResult<Term<'_>> {
 fn context_close(context: ResourceArc<Context>) -> Atom {
     context.close();
     atoms::ok()
+}
+
+/// Takes a context out of the pool: only requests addressed to it run there.
+#[rustler::nif]
+fn context_bind(context: ResourceArc<Context>) -> bool {
+    POOL.bind(&context.seat)
+}
+
+/// Gives it back to the pool.
+#[rustler::nif]
+fn context_unbind(context: ResourceArc<Context>) -> bool {
+    POOL.unbind(&context.seat)
 }
 
 /// Who is to run a request.
@@ -108,15 +121,68 @@ fn submit<'a>(
     }
 }
 
-/// Takes a request back. True if no answer will ever come.
+/// Hands a task over: `{Tag, Task, Result}` will be sent to the caller. The task, or an error.
 #[rustler::nif]
-fn cancel(id: u64) -> bool {
-    let id = Id::from_word(id);
+#[allow(clippy::too_many_arguments, reason = "no tuple is made for each call")]
+fn submit_task<'a>(
+    env: Env<'a>,
+    target: Term<'a>,
+    tag: Atom,
+    operation: Term<'a>,
+    first: Term<'a>,
+    second: Term<'a>,
+    third: Term<'a>,
+    fourth: Term<'a>,
+) -> NifResult<Term<'a>> {
+    let target = Target::decode(target)?;
+    let task = ResourceArc::new(Task::new(env.pid(), tag));
+    let reference = task.encode(env);
+    let reply = Some((env.pid(), reference, Some(tag.to_term(env))));
+    let request = Request::new(op(operation)?, [first, second, third, fourth], reply);
+    let Some(request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
+    if let Some(id) = request.id() {
+        task.name(id);
+    }
+    match target.post(request) {
+        Ok(()) => Ok(reference),
+        Err(request) => {
+            request.withdraw();
+            Ok((atoms::error(), atoms::closed()).encode(env))
+        }
+    }
+}
+
+/// Cancels a task, which is answered with `{error, cancelled}`. False if it was over.
+#[rustler::nif]
+fn task_cancel(env: Env<'_>, term: Term<'_>) -> bool {
+    let Ok(task) = term.decode::<ResourceArc<Task>>() else { return false };
+    let won = stop(task.id());
+    if won {
+        let answer = (task.tag(), task.clone(), (atoms::error(), atoms::cancelled()));
+        // An owner that is gone needs no answer.
+        let _gone = env.send(&task.owner(), answer);
+    }
+    won
+}
+
+/// Cancels a task without an answer. False if it was over.
+#[rustler::nif]
+fn task_forget(term: Term<'_>) -> bool {
+    term.decode::<ResourceArc<Task>>().is_ok_and(|task| stop(task.id()))
+}
+
+fn stop(id: Id) -> bool {
     let won = table::cancel(id);
     if won {
         watch::interrupt(id);
     }
     won
+}
+
+/// Takes a request back. True if no answer will ever come.
+#[rustler::nif]
+fn cancel(id: u64) -> bool {
+    stop(Id::from_word(id))
 }
 
 /// Has the code of a request interrupted; its caller is told so.

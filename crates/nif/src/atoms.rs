@@ -11,6 +11,7 @@ rustler::atoms! {
     overloaded,
     not_started,
     closed,
+    cancelled,
     none,
     nil,
     nan,

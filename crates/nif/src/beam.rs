@@ -7,8 +7,8 @@ use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
 use rustler::sys::{
-    ErlNifEnv, ErlNifPid, ErlNifTerm, enif_alloc_env, enif_clear_env, enif_free_env, enif_is_process_alive,
-    enif_make_copy, enif_send, enif_thread_type,
+    ErlNifEnv, ErlNifPid, ErlNifTerm, enif_alloc_env, enif_free_env, enif_is_process_alive, enif_make_copy,
+    enif_send, enif_thread_type,
 };
 use rustler::{Env, LocalPid, Term};
 
@@ -44,12 +44,6 @@ impl Mail {
     pub(crate) unsafe fn term(&self, word: ErlNifTerm) -> Term<'_> {
         // SAFETY: by contract.
         unsafe { Term::new(self.env(), word) }
-    }
-
-    /// Forgets all terms.
-    pub(crate) fn clear(&mut self) {
-        // SAFETY: nothing borrows its terms, as `self` is borrowed mutably.
-        unsafe { enif_clear_env(self.0.as_ptr()) }
     }
 
     /// Sends a term made in this mail. Whether the process was alive.

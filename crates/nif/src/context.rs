@@ -6,8 +6,9 @@
 //! End: `close` (or the owner's death) refuses new requests, cancels the one that runs, and the thread leaves after it. Queued
 //! requests are answered with an error by being dropped.
 
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use pyrt::{Attached, Owned, PyResult, Remote};
 use rustler::{Env, LocalPid, Monitor, Resource};
@@ -19,6 +20,7 @@ use crate::pool::{POOL, Place};
 use crate::python;
 use crate::request::Request;
 use crate::runner::Runner;
+use crate::watch;
 
 const BATCH: usize = 256;
 /// Nested conversions and deep Python code need room.
@@ -30,6 +32,7 @@ pub(crate) struct Seat {
     place: AtomicU8,
     bound: AtomicBool,
     stop: AtomicBool,
+    runner: OnceLock<Arc<Runner>>,
 }
 
 thread_local! {
@@ -81,6 +84,9 @@ impl Seat {
         POOL.part(self);
         drop(self.inbox.close());
         self.inbox.nudge();
+        for id in self.runner.get().map(|runner| runner.ids()).unwrap_or_default() {
+            watch::interrupt(id);
+        }
     }
 
     fn next(&self) -> Option<Request> {
@@ -114,6 +120,7 @@ impl Context {
             place: AtomicU8::new(0),
             bound: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            runner: OnceLock::new(),
         });
         POOL.join(&seat);
         let own = seat.clone();
@@ -169,12 +176,21 @@ fn serve(py: Attached<'_>, bridge: &Bridge, seat: &Arc<Seat>, namespace: Owned) 
     let Some(interpreter) = python::interpreter() else { return };
     let Ok(remote) = Remote::new(py, namespace.clone_ref(py), interpreter) else { return };
     let runner = Runner::install(Some(remote));
+    let runner = seat.runner.get_or_init(|| runner);
     let mut spin = Spin::new();
     loop {
         let mut done = 0;
         while done < BATCH && !seat.is_stopped() {
             let Some(request) = seat.next() else { break };
-            exec::perform(py, bridge, &runner, &namespace, request);
+            // A panic is answered by the request being dropped, and the context goes on.
+            let depth = runner.depth();
+            let performed = catch_unwind(AssertUnwindSafe(|| {
+                exec::perform(py, bridge, runner, &namespace, request);
+            }));
+            if let Err(panic) = performed {
+                runner.unwind_to(py, depth);
+                pyrt::raise_panic(py, panic).write_unraisable(py, None);
+            }
             done += 1;
         }
         if seat.is_stopped() {

@@ -28,6 +28,7 @@ mod request;
 mod runner;
 mod stats;
 mod table;
+mod task;
 mod terms;
 mod watch;
 

@@ -188,21 +188,20 @@ impl Pool {
         }
     }
 
-    /// Takes a context out of the pool for one process: an idle one if there is one, else any that is not bound.
-    pub(crate) fn bind(&self) -> Option<Arc<Seat>> {
+    /// Takes a context out of the pool for one process. False if it is bound already, or has ended.
+    pub(crate) fn bind(&self, seat: &Arc<Seat>) -> bool {
         let mut state = lock(&self.state);
-        let free = |seat: &&Arc<Seat>| !seat.is_bound() && seat.place() != Place::Gone;
-        let seat = state.idle.last().or_else(|| state.members.iter().find(free)).cloned()?;
-        seat.set_bound(true);
-        if seat.place() != Place::Away {
-            self.leave_place(&mut state, &seat, Place::Away);
+        if seat.is_bound() || seat.place() == Place::Gone {
+            return false;
         }
+        seat.set_bound(true);
+        self.leave_place(&mut state, seat, Place::Away);
         let relief = if state.awake == 0 && !state.queue.is_empty() { Self::rouse(&mut state) } else { None };
         drop(state);
         if let Some(relief) = relief {
             relief.inbox.nudge();
         }
-        Some(seat)
+        true
     }
 
     /// Gives a bound context back. Whether it was bound.

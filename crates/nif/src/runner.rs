@@ -101,12 +101,30 @@ impl Runner {
         drop(level);
     }
 
+    /// How deep the stack is, for [`unwind_to`](Self::unwind_to).
+    pub(crate) fn depth(&self) -> usize {
+        lock(&self.stack).len()
+    }
+
+    /// After a panic: leaves what was not left.
+    pub(crate) fn unwind_to(&self, py: Attached<'_>, depth: usize) {
+        while self.depth() > depth {
+            self.leave(py);
+        }
+    }
+
+    /// The requests on the stack.
+    pub(crate) fn ids(&self) -> Vec<Id> {
+        let running = |level: &Level| if let Level::Running(frame) = level { Some(frame.id) } else { None };
+        lock(&self.stack).iter().filter_map(running).collect()
+    }
+
     /// The request on top waits for Erlang.
     pub(crate) fn suspend(&self, suspension: Arc<Suspension>) {
         lock(&self.stack).push(Level::Waiting(suspension));
     }
 
-    /// It goes on. Whether a request below was told to stop meanwhile.
+    /// It goes on.
     pub(crate) fn resume(&self) {
         lock(&self.stack).pop();
     }
@@ -121,11 +139,11 @@ impl Runner {
         let mut stack = lock(&self.stack);
         let mut found = false;
         for level in stack.iter_mut() {
-            if let Level::Running(frame) = level {
-                if frame.id == id {
-                    frame.interrupted = true;
-                    found = true;
-                }
+            if let Level::Running(frame) = level
+                && frame.id == id
+            {
+                frame.interrupted = true;
+                found = true;
             }
         }
         if !found {

@@ -110,7 +110,10 @@ impl Watchdog {
                 counted: false,
             }));
             self.stop_the_cancelled(now);
-            let young = Runner::all().iter().fold(false, |young, runner| runner.look() || young);
+            let mut young = false;
+            for runner in Runner::all() {
+                young |= runner.look();
+            }
             let waiting = POOL.relieve();
             self.rest(young || waiting);
         }

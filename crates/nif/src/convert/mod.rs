@@ -8,7 +8,7 @@ mod bignum;
 mod to_python;
 mod to_term;
 
-use pyrt::{Attached, Exception, Kind, Raised};
+use pyrt::{Attached, Kind, Raised};
 use rustler::{Encoder, Env, Term};
 
 pub(crate) use atom::{existing_atom, make_atom, text_of};
@@ -68,15 +68,6 @@ impl Refused<'_> {
             Self::Collision(_, text) => (Kind::ValueError, format!("two keys become one: {text}")),
             Self::Unhashable(key) => (Kind::TypeError, format!("unhashable key: {key:?}")),
         };
-        raise(py, kind, &text)
-    }
-}
-
-fn raise(py: Attached<'_>, kind: Kind, text: &str) -> Raised {
-    let made =
-        pyrt::Owned::str(py, text).and_then(|text| Exception::new(py, &kind.class(py), [text.borrow()]));
-    match made {
-        Ok(exception) => exception.raise(py),
-        Err(raised) => raised,
+        kind.raise(py, &text)
     }
 }

@@ -81,10 +81,10 @@ impl Walk<'_, '_> {
 
     /// A reference to an object of ours is that object.
     fn reference<'a>(&mut self, term: Term<'a>) -> Made<'a> {
-        if let Ok(kept) = term.decode::<ResourceArc<Kept>>() {
-            if let Some(object) = kept.get(self.py) {
-                return Ok(object);
-            }
+        if let Ok(kept) = term.decode::<ResourceArc<Kept>>()
+            && let Some(object) = kept.get(self.py)
+        {
+            return Ok(object);
         }
         Ok(self.bridge.reference(self.py, term)?)
     }
@@ -123,13 +123,12 @@ impl Walk<'_, '_> {
             std::slice::from_raw_parts(if arity == 0 { std::ptr::dangling() } else { items }, arity as usize)
         };
         // `{bytes, Binary}` is a binary that stays one.
-        if let [tag, data] = items {
-            if *tag == atoms::bytes().as_c_arg() {
-                // SAFETY: a term of this environment.
-                if let Some(data) = slice(unsafe { Term::new(env, *data) }) {
-                    return Ok(Owned::bytes(self.py, data)?);
-                }
-            }
+        if let [tag, data] = items
+            && *tag == atoms::bytes().as_c_arg()
+            // SAFETY: a term of this environment.
+            && let Some(data) = slice(unsafe { Term::new(env, *data) })
+        {
+            return Ok(Owned::bytes(self.py, data)?);
         }
         // SAFETY: attached; a new tuple of that many places.
         let tuple = unsafe { Owned::from_ptr(self.py, ffi::PyTuple_New(items.len() as isize))? };

@@ -1,0 +1,27 @@
+%% @private
+%% @doc The supervisor of the application. Its children do not depend on each other's memory: a crash restarts that one only.
+-module(erlang_python_sup).
+-behaviour(supervisor).
+
+-export([start_link/0, init/1]).
+
+-spec start_link() -> {ok, pid()} | {error, term()}.
+start_link() ->
+    case supervisor:start_link({local, ?MODULE}, ?MODULE, []) of
+        {ok, Pid} -> {ok, Pid};
+        ignore -> {error, ignore};
+        {error, _} = Error -> Error
+    end.
+
+-spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
+init([]) ->
+    %% Owned here, so that they outlive those who write to them.
+    _ = [ets:new(Table, [named_table, public, {read_concurrency, true}]) || Table <- [py_callbacks, py_contexts]],
+    Flags = #{strategy => one_for_one, intensity => 20, period => 10},
+    {ok, {Flags, [worker(py_callback), worker(py_pool), supervisor(py_context_sup)]}}.
+
+worker(Module) ->
+    #{id => Module, start => {Module, start_link, []}}.
+
+supervisor(Module) ->
+    #{id => Module, start => {Module, start_link, []}, type => supervisor}.

@@ -1,0 +1,209 @@
+%% @doc Python in this VM.
+%%
+%% ```
+%% {ok, 4.0} = py:call(math, sqrt, [16.0]).
+%% {ok, 6} = py:eval(<<"x * 2">>, #{x => 3}).
+%% '''
+%%
+%% Modules and functions are named by atoms, binaries or strings. Results are `{ok, Value}' or `{error, Reason}'; an exception is
+%% `{error, {Class, Text}}', and {@link format_error/1} has its traceback. A call runs on the thread of a context, and holds no
+%% scheduler. When its time is over, the Python code is stopped.
+-module(py).
+
+-export([call/3, call/4, call/5, eval/1, eval/2, eval/3, exec/1, exec/2, cast/3, cast/4]).
+-export([call_async/3, call_async/4, spawn_call/3, spawn_call/4, await/1, await/2, async_await/1, async_await/2]).
+-export([cancel/1]).
+-export([register_function/2, register_function/3, unregister_function/1]).
+-export([format_error/1, version/0, memory_stats/0, gc/0, gc/1, num_workers/0, stats/0, execution_mode/0]).
+
+-export_type([name/0, result/0, kwargs/0, options/0, ref/0]).
+
+-type name() :: atom() | binary() | string().
+-type kwargs() :: #{atom() | binary() => term()}.
+-type result() :: {ok, term()} | {error, term()}.
+-type ref() :: reference().
+-type options() :: #{timeout => timeout(), return => value | ref}.
+
+-define(TIMEOUT, 30000).
+
+%% @equiv call(Module, Function, Args, #{})
+-spec call(name(), name(), [term()]) -> result().
+call(Module, Function, Args) ->
+    call(Module, Function, Args, #{}, ?TIMEOUT).
+
+%% @equiv call(Module, Function, Args, Kwargs, 30000)
+-spec call(name(), name(), [term()], kwargs()) -> result().
+call(Module, Function, Args, Kwargs) ->
+    call(Module, Function, Args, Kwargs, ?TIMEOUT).
+
+%% @doc Calls a Python function. The function may be a path (`<<"Class.method">>'), and the module `'__main__'' is the namespace
+%% that {@link exec/1} works in.
+%%
+%% With `#{return => ref}' the result stays in Python, and a reference to it is given, to be used as an argument.
+-spec call(name(), name(), [term()], kwargs(), timeout() | options()) -> result().
+call(Module, Function, Args, Kwargs, Options) when is_list(Args), is_map(Kwargs), is_map(Options) ->
+    Op = case Options of
+             #{return := ref} -> call_ref;
+             #{} -> call
+         end,
+    Timeout = maps:get(timeout, Options, ?TIMEOUT),
+    py_request:call(py_request:target(), Op, {py_name:name(Module), py_name:name(Function)}, Args, Kwargs, Timeout);
+call(Module, Function, Args, Kwargs, Timeout) when is_list(Args), is_map(Kwargs) ->
+    py_request:call(py_request:target(), call, {py_name:name(Module), py_name:name(Function)}, Args, Kwargs, Timeout);
+call(Module, Function, Args, Kwargs, Timeout) ->
+    erlang:error(badarg, [Module, Function, Args, Kwargs, Timeout]).
+
+%% @equiv eval(Code, #{})
+-spec eval(unicode:chardata()) -> result().
+eval(Code) ->
+    eval(Code, #{}, ?TIMEOUT).
+
+%% @equiv eval(Code, Locals, 30000)
+-spec eval(unicode:chardata(), #{name() => term()}) -> result().
+eval(Code, Locals) ->
+    eval(Code, Locals, ?TIMEOUT).
+
+%% @doc The value of an expression, which sees `Locals' as variables.
+-spec eval(unicode:chardata(), #{name() => term()}, timeout()) -> result().
+eval(Code, Locals, Timeout) when is_map(Locals) ->
+    py_request:eval(py_request:target(), Code, Locals, Timeout);
+eval(Code, Locals, Timeout) ->
+    erlang:error(badarg, [Code, Locals, Timeout]).
+
+%% @equiv exec(Code, 30000)
+-spec exec(unicode:chardata()) -> ok | {error, term()}.
+exec(Code) ->
+    exec(Code, ?TIMEOUT).
+
+%% @doc Runs statements, in the namespace of whichever context is free.
+-spec exec(unicode:chardata(), timeout()) -> ok | {error, term()}.
+exec(Code, Timeout) ->
+    py_request:exec(py_request:target(), Code, Timeout).
+
+%% @equiv cast(Module, Function, Args, #{})
+-spec cast(name(), name(), [term()]) -> ok.
+cast(Module, Function, Args) ->
+    cast(Module, Function, Args, #{}).
+
+%% @doc Calls a function and forgets about it.
+-spec cast(name(), name(), [term()], kwargs()) -> ok.
+cast(Module, Function, Args, Kwargs) when is_list(Args), is_map(Kwargs) ->
+    py_request:cast(py_request:target(), py_name:name(Module), py_name:name(Function), Args, Kwargs);
+cast(Module, Function, Args, Kwargs) ->
+    erlang:error(badarg, [Module, Function, Args, Kwargs]).
+
+%% @equiv call_async(Module, Function, Args, #{})
+-spec call_async(name(), name(), [term()]) -> ref().
+call_async(Module, Function, Args) ->
+    call_async(Module, Function, Args, #{}).
+
+%% @doc Calls a function without waiting: `{py_response, Ref, Result}' is sent, or taken by {@link await/2}.
+-spec call_async(name(), name(), [term()], kwargs()) -> ref().
+call_async(Module, Function, Args, Kwargs) when is_list(Args), is_map(Kwargs) ->
+    py_request:task(py_request:target(), py_response, py_name:name(Module), py_name:name(Function), Args, Kwargs);
+call_async(Module, Function, Args, Kwargs) ->
+    erlang:error(badarg, [Module, Function, Args, Kwargs]).
+
+%% @equiv call_async(Module, Function, Args)
+-spec spawn_call(name(), name(), [term()]) -> ref().
+spawn_call(Module, Function, Args) ->
+    call_async(Module, Function, Args).
+
+%% @equiv call_async(Module, Function, Args, Kwargs)
+-spec spawn_call(name(), name(), [term()], kwargs()) -> ref().
+spawn_call(Module, Function, Args, Kwargs) ->
+    call_async(Module, Function, Args, Kwargs).
+
+%% @equiv await(Ref, 30000)
+-spec await(ref()) -> result().
+await(Ref) ->
+    await(Ref, ?TIMEOUT).
+
+%% @doc Waits for the answer to a `Ref'. When the time is over the call is stopped, and nothing comes later.
+-spec await(ref(), timeout()) -> result().
+await(Ref, Timeout) ->
+    py_request:await(Ref, Timeout).
+
+%% @equiv await(Ref)
+-spec async_await(ref()) -> result().
+async_await(Ref) ->
+    await(Ref).
+
+%% @equiv await(Ref, Timeout)
+-spec async_await(ref(), timeout()) -> result().
+async_await(Ref, Timeout) ->
+    await(Ref, Timeout).
+
+%% @doc Stops a call by its `Ref': it is answered with `{error, cancelled}'. False if it was over.
+-spec cancel(ref()) -> boolean().
+cancel(Ref) ->
+    py_nif:task_cancel(Ref).
+
+%% @doc Makes `Function' callable from Python as `erlang.Name(...)'. It is given the list of the arguments.
+-spec register_function(name(), py_callback:callback()) -> ok.
+register_function(Name, Function) ->
+    py_callback:register(Name, Function).
+
+%% @doc Likewise for `Module:Function/1'.
+-spec register_function(name(), module(), atom()) -> ok.
+register_function(Name, Module, Function) ->
+    py_callback:register(Name, {Module, Function}).
+
+%% @doc Forgets a function.
+-spec unregister_function(name()) -> ok.
+unregister_function(Name) ->
+    py_callback:unregister(Name).
+
+%% @doc A reason as text: for an exception, its traceback.
+-spec format_error(term()) -> unicode:chardata().
+format_error({error, Reason}) ->
+    format_error(Reason);
+format_error({Class, Text} = Reason) when (is_atom(Class) orelse is_binary(Class)), is_binary(Text) ->
+    case py_nif:traceback(py_name:text(Class), Text) of
+        undefined -> io_lib:format("~tp", [Reason]);
+        Traceback -> Traceback
+    end;
+format_error(Reason) ->
+    io_lib:format("~tp", [Reason]).
+
+%% @doc The version of Python.
+-spec version() -> result().
+version() ->
+    own(version, []).
+
+%% @doc What Python says about its memory.
+-spec memory_stats() -> result().
+memory_stats() ->
+    own(memory_stats, []).
+
+%% @equiv gc(2)
+-spec gc() -> result().
+gc() ->
+    gc(2).
+
+%% @doc Runs Python's garbage collector: how many objects it found unreachable.
+-spec gc(0..2) -> result().
+gc(Generation) ->
+    own(gc, [Generation]).
+
+%% @doc How many contexts the pool has.
+-spec num_workers() -> non_neg_integer().
+num_workers() ->
+    py_pool:num_workers().
+
+%% @doc The counters of the bridge.
+-spec stats() -> #{atom() => non_neg_integer()}.
+stats() ->
+    py_nif:stats().
+
+%% @doc How Python code runs in parallel here.
+-spec execution_mode() -> free_threaded | subinterp | multi_executor.
+execution_mode() ->
+    case own(execution_mode, []) of
+        {ok, <<"free_threaded">>} -> free_threaded;
+        {ok, <<"subinterp">>} -> subinterp;
+        {ok, _} -> multi_executor
+    end.
+
+own(Function, Args) ->
+    call('erlang._beam', Function, Args).

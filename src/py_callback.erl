@@ -1,0 +1,96 @@
+%% @doc Erlang functions that Python may call: `erlang.name(...)', `erlang.call("name", ...)'.
+%%
+%% Each call runs in a process of its own. Requests that this process makes to Python are served by the very thread that waits
+%% for it, so nesting needs no second context.
+-module(py_callback).
+-behaviour(gen_server).
+
+-export([register/2, unregister/1, names/0]).
+-export([start_link/0, run/3]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+-define(TABLE, py_callbacks).
+
+-type name() :: atom() | binary() | string().
+-type callback() :: fun(([term()]) -> term()) | {module(), atom()}.
+-export_type([name/0, callback/0]).
+
+-spec start_link() -> gen_server:start_ret().
+start_link() ->
+    gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).
+
+%% @doc Makes a function callable from Python under a name. It is given the list of the arguments.
+-spec register(name(), callback()) -> ok.
+register(Name, Function) when is_function(Function, 1) ->
+    gen_server:call(?MODULE, {register, py_name:text(Name), Function});
+register(Name, {Module, Function}) when is_atom(Module), is_atom(Function) ->
+    gen_server:call(?MODULE, {register, py_name:text(Name), {Module, Function}});
+register(Name, Function) ->
+    erlang:error(badarg, [Name, Function]).
+
+%% @doc Forgets a function. Calls that are running go on.
+-spec unregister(name()) -> ok.
+unregister(Name) ->
+    gen_server:call(?MODULE, {unregister, py_name:text(Name)}).
+
+%% @doc The registered names.
+-spec names() -> [binary()].
+names() ->
+    lists:sort([Name || {Name, _} <- ets:tab2list(?TABLE)]).
+
+%% @private
+-spec init([]) -> {ok, undefined}.
+init([]) ->
+    ok = py_nif:callback_dispatcher(),
+    ok = publish(),
+    {ok, undefined}.
+
+%% @private
+-spec handle_call(term(), gen_server:from(), State) -> {reply, ok | {error, unknown}, State}.
+handle_call({register, Name, Function}, _From, State) ->
+    true = ets:insert(?TABLE, {Name, Function}),
+    {reply, publish(), State};
+handle_call({unregister, Name}, _From, State) ->
+    true = ets:delete(?TABLE, Name),
+    {reply, publish(), State};
+handle_call(_Request, _From, State) ->
+    {reply, {error, unknown}, State}.
+
+%% @private
+-spec handle_cast(term(), State) -> {noreply, State}.
+handle_cast(_Request, State) ->
+    {noreply, State}.
+
+%% @private
+-spec handle_info(term(), State) -> {noreply, State}.
+handle_info({py_callback, Ticket, Name, Args}, State) ->
+    _ = spawn(?MODULE, run, [Ticket, Name, Args]),
+    {noreply, State};
+handle_info({py_send, To, Message}, State) ->
+    _ = erlang:send(To, Message, [noconnect]),
+    {noreply, State};
+handle_info(Message, State) ->
+    logger:warning("py_callback: unexpected ~tp", [Message]),
+    {noreply, State}.
+
+publish() ->
+    py_nif:callback_names(names()).
+
+%% @private
+%% The process of one call.
+-spec run(py_nif:ticket(), binary(), [term()]) -> boolean().
+run(Ticket, Name, Args) ->
+    _ = py_nif:callback_begin(Ticket),
+    Answer = try py_request:nested(Ticket, fun() -> apply_function(Name, Args) end) of
+                 Value -> {ok, Value}
+             catch
+                 Class:Reason -> {error, {Class, Reason}}
+             end,
+    py_nif:callback_answer(Ticket, Answer).
+
+apply_function(Name, Args) ->
+    case ets:lookup(?TABLE, Name) of
+        [{_, {Module, Function}}] -> Module:Function(Args);
+        [{_, Function}] -> Function(Args);
+        [] -> error({undefined_function, Name})
+    end.

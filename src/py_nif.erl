@@ -1,0 +1,92 @@
+%% @private
+%% @doc The functions implemented by the NIF. Nothing else names them.
+%%
+%% The library is loaded by `load/1' when the application starts, not with this module: which one it is depends on the Python that
+%% is chosen then.
+-module(py_nif).
+
+-export([load/1, start/3]).
+-export([context_new/0, context_close/1, context_bind/1, context_unbind/1]).
+-export([submit/8, submit_task/7, cancel/1, interrupt/1, task_cancel/1, task_forget/1]).
+-export([callback_dispatcher/0, callback_begin/1, callback_answer/2, callback_names/1]).
+-export([atom_limit/1, traceback/2, stats/0]).
+
+-export_type([context/0, ticket/0, target/0, op/0, id/0, task/0]).
+
+-opaque context() :: reference().
+-opaque ticket() :: reference().
+-type task() :: reference().
+-type target() :: pool | context() | ticket().
+-type op() :: call | call_ref | eval | exec.
+-type id() :: non_neg_integer().
+
+%% @doc Loads the library. It stays loaded: that it is there already is fine.
+-spec load(file:filename()) -> ok | {error, term()}.
+load(Path) ->
+    case erlang:load_nif(Path, 0) of
+        ok -> ok;
+        {error, {reload, _}} -> ok;
+        {error, _} = Error -> Error
+    end.
+
+-spec start(binary(), binary(), binary()) -> {ok, ok} | {error, binary()}.
+start(_Home, _Program, _Packages) -> erlang:nif_error(not_loaded).
+
+-spec context_new() -> {ok, context()} | {error, term()}.
+context_new() -> erlang:nif_error(not_loaded).
+
+-spec context_close(context()) -> ok.
+context_close(_Context) -> erlang:nif_error(not_loaded).
+
+-spec context_bind(context()) -> boolean().
+context_bind(_Context) -> erlang:nif_error(not_loaded).
+
+-spec context_unbind(context()) -> boolean().
+context_unbind(_Context) -> erlang:nif_error(not_loaded).
+
+%% @doc Hands a request over. The caller is sent `{Ref, Result}', or `{Tag, Ref, Result}' with a tag; nothing with `undefined' as the
+%% reference.
+-spec submit(target(), reference() | undefined, atom(), op(), term(), term(), term(), term()) ->
+          id() | {error, overloaded | closed}.
+submit(_Target, _Ref, _Tag, _Op, _A, _B, _C, _D) -> erlang:nif_error(not_loaded).
+
+%% @doc Like `submit/8', with a reference of its own making that can be cancelled by anybody.
+-spec submit_task(target(), atom(), op(), term(), term(), term(), term()) ->
+          task() | {error, overloaded | closed}.
+submit_task(_Target, _Tag, _Op, _A, _B, _C, _D) -> erlang:nif_error(not_loaded).
+
+%% @doc Takes a request back. True if no answer will ever come, false if it has been sent.
+-spec cancel(id()) -> boolean().
+cancel(_Id) -> erlang:nif_error(not_loaded).
+
+-spec interrupt(id()) -> ok.
+interrupt(_Id) -> erlang:nif_error(not_loaded).
+
+%% @doc Cancels a task and answers it with `{error, cancelled}'. False if it was over.
+-spec task_cancel(task()) -> boolean().
+task_cancel(_Task) -> erlang:nif_error(not_loaded).
+
+%% @doc Cancels a task without an answer. False if it was over.
+-spec task_forget(task()) -> boolean().
+task_forget(_Task) -> erlang:nif_error(not_loaded).
+
+-spec callback_dispatcher() -> ok.
+callback_dispatcher() -> erlang:nif_error(not_loaded).
+
+-spec callback_begin(ticket()) -> boolean().
+callback_begin(_Ticket) -> erlang:nif_error(not_loaded).
+
+-spec callback_answer(ticket(), {ok, term()} | {error, {atom(), term()}}) -> boolean().
+callback_answer(_Ticket, _Answer) -> erlang:nif_error(not_loaded).
+
+-spec callback_names([binary()]) -> ok.
+callback_names(_Names) -> erlang:nif_error(not_loaded).
+
+-spec atom_limit(non_neg_integer()) -> ok.
+atom_limit(_Limit) -> erlang:nif_error(not_loaded).
+
+-spec traceback(binary(), binary()) -> binary() | undefined.
+traceback(_Class, _Text) -> erlang:nif_error(not_loaded).
+
+-spec stats() -> #{atom() => non_neg_integer()}.
+stats() -> erlang:nif_error(not_loaded).

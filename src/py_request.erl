@@ -1,0 +1,105 @@
+%% @private
+%% @doc One request to Python, from the calling process: handed over by the NIF, answered by a message. No process in between.
+%%
+%% A request that is given up is cancelled first: either that succeeds, and no answer ever comes, or the answer has been sent
+%% and is taken. So nothing is left in the mailbox.
+-module(py_request).
+
+-export([call/6, eval/4, exec/3, cast/5, task/6, await/2, target/0, nested/2]).
+
+%% What requests of this process go to: the ticket of the callback it runs.
+-define(TARGET, '$py_target').
+
+-type result() :: {ok, term()} | {error, term()}.
+
+%% @doc Where the requests of this process go if it does not say.
+-spec target() -> py_nif:target().
+target() ->
+    case get(?TARGET) of
+        undefined -> pool;
+        Target -> Target
+    end.
+
+%% @doc Runs `Fun' with all requests of this process going to `Target'.
+-spec nested(py_nif:target(), fun(() -> T)) -> T.
+nested(Target, Fun) ->
+    Before = put(?TARGET, Target),
+    try
+        Fun()
+    after
+        case Before of
+            undefined -> erase(?TARGET);
+            _ -> put(?TARGET, Before)
+        end
+    end.
+
+-spec call(py_nif:target(), call | call_ref, {term(), term()}, list(), map(), timeout()) -> result().
+call(Target, Op, {Module, Function}, Args, Kwargs, Timeout) ->
+    sync(Target, Op, Module, Function, Args, Kwargs, Timeout).
+
+-spec eval(py_nif:target(), iodata(), map(), timeout()) -> result().
+eval(Target, Code, Locals, Timeout) ->
+    sync(Target, eval, py_name:code(Code), Locals, [], #{}, Timeout).
+
+-spec exec(py_nif:target(), iodata(), timeout()) -> ok | {error, term()}.
+exec(Target, Code, Timeout) ->
+    case sync(Target, exec, py_name:code(Code), none, [], #{}, Timeout) of
+        {ok, _} -> ok;
+        {error, _} = Error -> Error
+    end.
+
+-spec cast(py_nif:target(), term(), term(), list(), map()) -> ok.
+cast(Target, Module, Function, Args, Kwargs) ->
+    case py_nif:submit(Target, undefined, undefined, call, Module, Function, Args, Kwargs) of
+        {error, Reason} -> logger:warning("py: a cast was refused: ~tp", [Reason]);
+        _ -> ok
+    end.
+
+-spec task(py_nif:target(), atom(), term(), term(), list(), map()) -> py_nif:task().
+task(Target, Tag, Module, Function, Args, Kwargs) ->
+    case py_nif:submit_task(Target, Tag, call, Module, Function, Args, Kwargs) of
+        {error, _} = Error ->
+            Ref = make_ref(),
+            self() ! {Tag, Ref, Error},
+            Ref;
+        Task ->
+            Task
+    end.
+
+%% @doc The answer to a task of this process.
+-spec await(py_nif:task(), timeout()) -> result().
+await(Task, Timeout) ->
+    receive
+        {py_response, Task, Result} -> Result;
+        {async_result, Task, Result} -> Result
+    after Timeout ->
+        case py_nif:task_forget(Task) of
+            true -> {error, timeout};
+            false -> taken(Task)
+        end
+    end.
+
+%% It is over, so its answer has been sent, unless it was taken before or belongs to somebody else.
+taken(Task) ->
+    receive
+        {py_response, Task, Result} -> Result;
+        {async_result, Task, Result} -> Result
+    after 100 ->
+        {error, timeout}
+    end.
+
+sync(Target, Op, A, B, C, D, Timeout) ->
+    Ref = make_ref(),
+    case py_nif:submit(Target, Ref, undefined, Op, A, B, C, D) of
+        Id when is_integer(Id) ->
+            receive
+                {Ref, Result} -> Result
+            after Timeout ->
+                case py_nif:cancel(Id) of
+                    true -> {error, timeout};
+                    false -> receive {Ref, Result} -> Result end
+                end
+            end;
+        {error, _} = Error ->
+            Error
+    end.

@@ -1,0 +1,216 @@
+%% The public facade: calls, evaluation, results and reasons.
+-module(py_SUITE).
+
+-include_lib("stdlib/include/assert.hrl").
+
+-export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
+-export([a_function_is_called/1,
+         names_are_atoms_binaries_or_strings/1,
+         keyword_arguments_arrive/1,
+         an_expression_sees_its_locals/1,
+         statements_define_what_main_has/1,
+         an_exception_has_class_text_and_traceback/1,
+         an_unknown_exception_class_makes_no_atom/1,
+         bad_input_is_named/1,
+         a_cast_runs/1,
+         an_async_call_is_awaited/1,
+         a_cancelled_call_is_answered_once/1,
+         a_tight_loop_is_stopped_by_its_timeout/1,
+         code_that_swallows_the_interrupt_is_stopped/1,
+         an_interrupt_never_hits_the_next_request/1,
+         nothing_is_left_in_the_mailbox/1,
+         a_dead_caller_frees_its_context/1,
+         queued_requests_of_the_dead_are_skipped/1,
+         a_stuck_context_does_not_hold_others_up/1,
+         a_reference_stays_in_python/1,
+         the_application_starts_again/1,
+         introspection_answers/1]).
+
+all() ->
+    [Name || {Name, 1} <- ?MODULE:module_info(exports), not lists:member(Name, [module_info, init_per_suite, end_per_suite])].
+
+init_per_suite(Config) ->
+    {ok, _} = application:ensure_all_started(erlang_python),
+    Config.
+
+end_per_suite(_Config) ->
+    application:stop(erlang_python).
+
+init_per_testcase(_Case, Config) ->
+    Config.
+
+%% Whatever a test does, nothing may be left for the next.
+end_per_testcase(_Case, _Config) ->
+    {messages, []} = process_info(self(), messages),
+    {ok, 4.0} = py:call(math, sqrt, [16.0]),
+    ok.
+
+a_function_is_called(_Config) ->
+    {ok, 4.0} = py:call(math, sqrt, [16.0]),
+    {ok, 3} = py:call(builtins, len, [[a, b, c]]).
+
+names_are_atoms_binaries_or_strings(_Config) ->
+    {ok, <<"a/b">>} = py:call('os.path', join, [a, b]),
+    {ok, <<"a/b">>} = py:call(<<"os.path">>, <<"join">>, [a, b]),
+    {ok, <<"a/b">>} = py:call("os.path", "join", [a, b]),
+    {ok, <<"a/b">>} = py:call(os, "path.join", [a, b]).
+
+keyword_arguments_arrive(_Config) ->
+    {ok, 255} = py:call(builtins, int, [<<"ff">>], #{base => 16}),
+    {ok, 5} = py:call(builtins, int, [<<"101">>], #{<<"base">> => 2}, 1000).
+
+an_expression_sees_its_locals(_Config) ->
+    {ok, 6} = py:eval(<<"x * y">>, #{x => 2, <<"y">> => 3}),
+    {ok, [3, 4]} = py:eval("[i + x for i in range(2)]", #{x => 3}),
+    {ok, 1} = py:eval("  1").
+
+statements_define_what_main_has(_Config) ->
+    Results = py_pool:broadcast("def triple(x):\n    return 3 * x\n"),
+    true = lists:all(fun(Result) -> Result =:= ok end, Results),
+    {ok, 9} = py:call('__main__', triple, [3]),
+    {ok, 12} = py:eval("triple(4)").
+
+an_exception_has_class_text_and_traceback(_Config) ->
+    {error, {'ZeroDivisionError', <<"division by zero">>} = Reason} = py:eval("1 / 0"),
+    Text = unicode:characters_to_binary(py:format_error(Reason)),
+    {match, _} = re:run(Text, "Traceback"),
+    {match, _} = re:run(Text, "ZeroDivisionError: division by zero").
+
+an_unknown_exception_class_makes_no_atom(_Config) ->
+    Before = erlang:system_info(atom_count),
+    Raise = "(_ for _ in ()).throw(type('Made' + str(i) + 'Up', (Exception,), {})('x'))",
+    [{error, {<<"Made", _/binary>>, <<"x">>}} = py:eval(Raise, #{i => I}) || I <- lists:seq(1, 50)],
+    true = erlang:system_info(atom_count) - Before < 20.
+
+bad_input_is_named(_Config) ->
+    {error, {'ModuleNotFoundError', <<"No module named 'no_such_module'">>}} = py:call(no_such_module, f, []),
+    {error, {'AttributeError', <<"module 'math' has no attribute 'nope'">>}} = py:call(math, nope, []),
+    {error, {'TypeError', _}} = py:call(math, sqrt, []),
+    {error, {bad_keyword, <<"no name">>}} = py:call(builtins, dict, [], #{<<"no name">> => 1}),
+    {error, {bad_keyword, 7}} = py:call(builtins, dict, [], #{7 => 1}),
+    {error, {improper_list, [1 | 2]}} = py:call(builtins, max, [1 | 2]),
+    {error, {'SyntaxError', _}} = py:eval("1 +"),
+    {error, {'SyntaxError', _}} = py:exec("def"),
+    {error, {'ValueError', _}} = py:eval(<<"1", 0>>),
+    {error, {'ValueError', _}} = py:eval(<<255>>),
+    {error, {'ModuleNotFoundError', _}} = py:call(<<"a", 0, "b">>, f, []),
+    ?assertError(badarg, py:call(math, sqrt, not_a_list)),
+    ?assertError(badarg, py:call(42, sqrt, [])),
+    ?assertError(badarg, py:eval("1", not_a_map)).
+
+a_cast_runs(_Config) ->
+    ok = py:register_function(tell, fun([Pid, What]) -> Pid ! {told, What} end),
+    ok = py:exec("import erlang"),
+    ok = py:cast(erlang, tell, [self(), hello]),
+    receive {told, <<"hello">>} -> ok after 5000 -> error(nothing_told) end,
+    ok = py:unregister_function(tell).
+
+an_async_call_is_awaited(_Config) ->
+    Ref = py:call_async(math, sqrt, [16.0]),
+    {ok, 4.0} = py:await(Ref),
+    Other = py:spawn_call(builtins, int, [<<"11">>], #{base => 2}),
+    receive {py_response, Other, {ok, 3}} -> ok after 5000 -> error(no_answer) end,
+    Slow = py:call_async(time, sleep, [0.2]),
+    {error, timeout} = py:await(Slow, 10).
+
+a_cancelled_call_is_answered_once(_Config) ->
+    ok = py:exec("def spin():\n    while True: pass\n"),
+    Ref = py:call_async(time, sleep, [0.1]),
+    true = py:cancel(Ref),
+    false = py:cancel(Ref),
+    {error, cancelled} = py:await(Ref),
+    false = py:cancel(make_ref()).
+
+spin() -> "(lambda: [None for _ in iter(int, 1)])()".
+
+a_tight_loop_is_stopped_by_its_timeout(_Config) ->
+    Before = maps:get(interrupted, py:stats()),
+    {error, timeout} = py:eval(spin(), #{}, 50),
+    %% All contexts serve again: as many calls at once as there are.
+    wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end),
+    true = maps:get(interrupted, py:stats()) > Before.
+
+code_that_swallows_the_interrupt_is_stopped(_Config) ->
+    Code = "def stubborn():\n"
+           "    for _ in range(3):\n"
+           "        try:\n"
+           "            while True: pass\n"
+           "        except BaseException: pass\n",
+    _ = py_pool:broadcast(Code),
+    {error, timeout} = py:call('__main__', stubborn, [], #{}, 20),
+    wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end).
+
+%% Requests that end just when their time is over, each followed by one that must be unharmed.
+an_interrupt_never_hits_the_next_request(_Config) ->
+    _ = py_pool:broadcast("import time\ndef busy(s):\n    end = time.monotonic() + s\n    while time.monotonic() < end: pass\n    return 1\n"),
+    [begin
+         case py:call('__main__', busy, [0.002], #{}, 2) of
+             {ok, 1} -> ok;
+             {error, timeout} -> ok
+         end,
+         {ok, 1} = py:call('__main__', busy, [0.0005])
+     end || _ <- lists:seq(1, 100)].
+
+nothing_is_left_in_the_mailbox(_Config) ->
+    [case py:eval("sum(range(2000))", #{}, T rem 2) of
+         {ok, 1999000} -> ok;
+         {error, timeout} -> ok
+     end || T <- lists:seq(1, 300)],
+    {messages, []} = process_info(self(), messages).
+
+a_dead_caller_frees_its_context(_Config) ->
+    Callers = [spawn(fun() -> py:eval(spin(), #{}, infinity) end) || _ <- lists:seq(1, py:num_workers())],
+    wait_until(fun() -> maps:get(idle, py:stats()) =:= 0 end),
+    [exit(Pid, kill) || Pid <- Callers],
+    wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end).
+
+queued_requests_of_the_dead_are_skipped(_Config) ->
+    ok = py:register_function(never, fun([Pid]) -> Pid ! never end),
+    Self = self(),
+    Busy = [spawn(fun() -> py:call(time, sleep, [0.2]) end) || _ <- lists:seq(1, py:num_workers())],
+    wait_until(fun() -> maps:get(idle, py:stats()) =:= 0 end),
+    Queued = spawn(fun() -> py:call(erlang, never, [Self]) end),
+    wait_until(fun() -> maps:get(queued, py:stats()) =:= 1 end),
+    exit(Queued, kill),
+    [wait_until(fun() -> not is_process_alive(Pid) end) || Pid <- Busy],
+    wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end),
+    receive never -> error(it_ran) after 0 -> ok end,
+    ok = py:unregister_function(never).
+
+a_stuck_context_does_not_hold_others_up(_Config) ->
+    Refs = [py:call_async(time, sleep, [0.5]) || _ <- lists:seq(2, py:num_workers())],
+    {ok, 4.0} = py:call(math, sqrt, [16.0]),
+    %% None of the sleepers is through, so the call did not wait for one.
+    [receive {py_response, Ref, _} -> error(too_late) after 0 -> ok end || Ref <- Refs],
+    [{ok, none} = py:await(Ref) || Ref <- Refs].
+
+a_reference_stays_in_python(_Config) ->
+    {ok, Ref} = py:call(builtins, object, [], #{}, #{return => ref}),
+    true = is_reference(Ref),
+    {ok, <<"<object object", _/binary>>} = py:call(builtins, repr, [Ref]),
+    {error, {unconvertible, <<"object">>}} = py:call(builtins, object, []).
+
+the_application_starts_again(_Config) ->
+    ok = application:stop(erlang_python),
+    {ok, _} = application:ensure_all_started(erlang_python),
+    {ok, 4.0} = py:call(math, sqrt, [16.0]),
+    4 = py:num_workers().
+
+introspection_answers(_Config) ->
+    {ok, <<"3.", _/binary>>} = py:version(),
+    {ok, #{<<"gc_stats">> := _}} = py:memory_stats(),
+    {ok, _} = py:gc(),
+    {ok, _} = py:gc(0),
+    #{num_workers := 4, available_workers := 4, checked_out := 0, pending_requests := 0} = py_pool:get_stats(),
+    true = lists:member(py:execution_mode(), [free_threaded, subinterp, multi_executor]).
+
+wait_until(Condition) ->
+    wait_until(Condition, 500).
+
+wait_until(_Condition, 0) ->
+    error({never_came_true, py:stats()});
+wait_until(Condition, Tries) ->
+    case Condition() of
+        true -> ok;
+        false -> receive after 10 -> wait_until(Condition, Tries - 1) end
+    end.

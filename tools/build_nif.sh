@@ -1,0 +1,32 @@
+#!/bin/sh
+# Builds the two NIFs for one Python, optimised, and lays them with the Python packages into priv/:
+#   priv/erlang_python_loader.so          opens libpython
+#   priv/py3.11/erlang_python_nif.so      one per Python minor
+#   priv/python/erlang/...                the packages
+# PYTHON chooses the interpreter, PROFILE=dev builds with checks.
+set -eu
+python=$(command -v "${PYTHON:-python3}")
+case $python in /*) ;; *) python=$PWD/$python ;; esac
+cd "$(dirname "$0")/.."
+out=$("$python" tools/interpreter.py | sed -n 1p)
+profile=${PROFILE:-release}
+case $profile in dev) built=debug ;; *) built=$profile ;; esac
+export PYO3_PYTHON="$python" PYO3_BUILD_EXTENSION_MODULE=1 CARGO_TARGET_DIR="$PWD/$out/ext"
+"${CARGO:-cargo}" build --quiet --profile "$profile" -p nif -p loader >&2
+# A running VM may have the old one mapped: replaced, not overwritten.
+install() {
+    cmp -s "$1" "$2" || { cp "$1" "$2.new" && mv -f "$2.new" "$2"; }
+}
+minor=priv/$(basename "$out")
+mkdir -p "$minor" priv/python
+install "$CARGO_TARGET_DIR/$built/liberlang_python_loader.so" priv/erlang_python_loader.so
+install "$CARGO_TARGET_DIR/$built/liberlang_python_nif.so" "$minor/erlang_python_nif.so"
+for package in erlang erlang_loop erlang_asyncio; do
+    mkdir -p "priv/python/$package"
+    for file in "python/$package"/*; do
+        [ -f "$file" ] && install "$file" "priv/python/$package/$(basename "$file")"
+    done
+    for file in "priv/python/$package"/*; do
+        [ ! -f "$file" ] || [ -f "python/$package/$(basename "$file")" ] || rm -f "$file"
+    done
+done
