@@ -1,0 +1,19 @@
+%%% The floor: a NIF that makes the same call of the C API on a dirty scheduler, and nothing else (`floor.c`).
+-module(arm_floor).
+
+-export([start/0, call/3, sqrt/1]).
+
+-on_load(load/0).
+
+load() ->
+    erlang:load_nif(filename:join(filename:dirname(code:which(?MODULE)), "floor"), []).
+
+-spec start() -> ok.
+start() -> ok.
+
+-spec call(module(), atom(), [term()]) -> term().
+call(math, sqrt, [Number]) -> sqrt(Number);
+call(_, _, _) -> exit({lacks, "calls math.sqrt only"}).
+
+-spec sqrt(float()) -> float().
+sqrt(_Number) -> erlang:nif_error(not_loaded).

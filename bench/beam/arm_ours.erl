@@ -1,0 +1,34 @@
+%%% Ours: the application `erlang_python` as a user starts it.
+-module(arm_ours).
+
+-export([start/0, call/3, cast/3, prepare_casts/0, await_casts/1]).
+
+-spec start() -> ok.
+start() ->
+    ok = application:load(erlang_python),
+    {ok, _} = application:ensure_all_started(erlang_python),
+    Path = unicode:characters_to_binary(os:getenv("BENCH_BEAM")),
+    ok = py:exec(<<"import sys; sys.path.insert(0, ", $", Path/binary, $", ")">>).
+
+-spec call(module(), atom(), [term()]) -> term().
+call(Module, Function, Args) ->
+    case py:call(Module, Function, Args) of
+        {ok, Value} -> Value;
+        {error, Why} -> exit(Why)
+    end.
+
+-spec cast(module(), atom(), [term()]) -> ok.
+cast(Module, Function, Args) -> py:cast(Module, Function, Args).
+
+-spec prepare_casts() -> ok.
+prepare_casts() ->
+    0 = call(bench_casts, total, []),
+    ok.
+
+%% Casts may run on several workers: the last one is in when the counter says so.
+-spec await_casts(pos_integer()) -> ok.
+await_casts(Calls) ->
+    case call(bench_casts, total, []) of
+        Calls -> ok;
+        Fewer when Fewer < Calls -> await_casts(Calls)
+    end.

@@ -1,0 +1,76 @@
+%%% How often something can be done in a while, how long it takes, and what it costs.
+-module(bench_clock).
+
+-export([rate/2, rate_of/3, latency/2, percentile/2, wanted/2]).
+
+-type numbers() :: [{string(), number()}].
+
+%% What the CPU clock of this VM says, in seconds.
+cpu() ->
+    {ok, Stat} = file:read_file("/proc/self/stat"),
+    [_, Rest] = string:split(Stat, ") ", trailing),
+    Fields = string:lexemes(Rest, " "),
+    (binary_to_integer(lists:nth(12, Fields)) + binary_to_integer(lists:nth(13, Fields))) / 100.
+
+%% Operations a second of one process.
+-spec rate(fun(() -> term()), pos_integer()) -> numbers().
+rate(Fun, Millis) ->
+    rate_of(1, fun() -> Fun end, Millis).
+
+%% Operations a second of several processes together; `Make` is called once in each.
+-spec rate_of(pos_integer(), fun(() -> fun(() -> term())), pos_integer()) -> numbers().
+rate_of(Processes, Make, Millis) ->
+    Self = self(),
+    Workers = [spawn_link(fun() -> worker(Self, Make()) end) || _ <- lists:seq(1, Processes)],
+    [receive {ready, Pid} -> ok end || Pid <- Workers],
+    Cpu = cpu(),
+    Start = erlang:monotonic_time(),
+    Until = Start + erlang:convert_time_unit(Millis, millisecond, native),
+    [Pid ! {until, Until} || Pid <- Workers],
+    Done = lists:sum([receive {done, Pid, Count} -> Count end || Pid <- Workers]),
+    Seconds = erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond) / 1.0e9,
+    Spent = cpu() - Cpu,
+    [{"value", Done / Seconds}, {"cpu_seconds", Spent}, {"cpu_us", Spent / Done * 1.0e6}].
+
+worker(Parent, Fun) ->
+    [Fun() || _ <- lists:seq(1, 200)],
+    Parent ! {ready, self()},
+    receive
+        {until, Until} -> Parent ! {done, self(), until(Fun, Until, 0)}
+    end.
+
+until(Fun, Until, Done) ->
+    _ = Fun(),
+    case erlang:monotonic_time() < Until of
+        true -> until(Fun, Until, Done + 1);
+        false -> Done + 1
+    end.
+
+%% Microseconds of each call, one after the other.
+-spec latency(fun(() -> term()), pos_integer()) -> numbers().
+latency(Fun, Calls) ->
+    [Fun() || _ <- lists:seq(1, 200)],
+    Cpu = cpu(),
+    Taken = lists:sort([time(Fun) || _ <- lists:seq(1, Calls)]),
+    Spent = cpu() - Cpu,
+    [
+        {"value", percentile(Taken, 50)},
+        {"p99", percentile(Taken, 99)},
+        {"cpu_seconds", Spent},
+        {"cpu_us", Spent / Calls * 1.0e6}
+    ].
+
+time(Fun) ->
+    Start = erlang:monotonic_time(),
+    _ = Fun(),
+    erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond) / 1000.
+
+%% The nearest rank of a sorted list.
+-spec percentile([number()], 1..100) -> number().
+percentile(Sorted, Percent) ->
+    lists:nth(max(1, -(-length(Sorted) * Percent div 100)), Sorted).
+
+%% Ends the program where a result is wrong: there is nothing to measure then.
+-spec wanted(term(), term()) -> ok.
+wanted(Same, Same) -> ok;
+wanted(Got, Wanted) -> exit({wrong_result, Got, Wanted}).

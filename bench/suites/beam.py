@@ -1,0 +1,119 @@
+"""Calls from Erlang into Python against a port and against the floor. Programs: `bench/beam`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import machine
+from model import Arm, Case, Metric, Suite, Topic
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SOURCES = ROOT / "bench" / "beam"
+BUILT = ROOT / "build" / "bench" / "beam"
+OURS, PORT, FLOOR = "erlang_python", "port", "floor"
+ARMS = {OURS: "ours", PORT: "port", FLOOR: "floor"}
+
+_FLOOR = "one C call on a dirty scheduler: no queue, no timeout, no isolation, and ten blocked calls stop file I/O"
+
+
+def _arm(name: str, topic: str) -> Arm:
+    command = (str(BUILT / "run"), topic, ARMS[name])
+    return Arm(name, name, command, ranked=name != FLOOR, note=_FLOOR if name == FLOOR else "")
+
+
+def _calls(row: str, title: str, *params: str, arms: tuple[str, ...] = (OURS, PORT)) -> Case:
+    return Case(
+        id=f"calls.{row}{''.join(params)}",
+        topic="calls",
+        arms=tuple(_arm(name, "calls") for name in arms),
+        metrics=(Metric(title, "calls/s", "higher"),),
+        params=(f"row={row}", *params),
+        quick=(f"row={row}", *params, "millis=50", "calls=2000"),
+    )
+
+
+_LATENCY = Case(
+    id="calls.latency",
+    topic="calls",
+    arms=tuple(_arm(name, "calls") for name in ARMS),
+    metrics=(
+        Metric("`math.sqrt`, round trip, p50", "us", "lower"),
+        Metric("`math.sqrt`, round trip, p99", "us", "lower", "p99"),
+    ),
+    params=("row=latency",),
+    quick=("row=latency", "calls=500"),
+)
+
+_TOPICS = (
+    Topic(
+        "calls",
+        "Calls from Erlang",
+        "`py:call(math, sqrt, [16.0])` and `copy.copy` of larger arguments, which come back; casts until the last has "
+        "run. Port: a Python process behind one Erlang port, `{packet, 4}` and the external term format.",
+    ),
+)
+
+
+def _libpython() -> Path:
+    directory, name = sysconfig.get_config_vars("LIBDIR", "INSTSONAME")
+    return Path(directory) / name
+
+
+def build() -> None:
+    """The application, the Erlang programs, the floor's NIF, and a script that starts them."""
+    subprocess.run(("rebar3", "compile"), cwd=ROOT, check=True, stdout=sys.stderr)
+    BUILT.mkdir(parents=True, exist_ok=True)
+    programs = sorted(str(path) for path in SOURCES.glob("*.erl"))
+    subprocess.run(("erlc", "-W", "-Werror", "-o", str(BUILT), *programs), check=True)
+    headers = (sysconfig.get_path("include"), machine.output("erl", "-noshell", "-eval", _HEADERS))
+    libpython = _libpython()
+    subprocess.run(
+        (
+            *("cc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f'-DLIBPYTHON="{libpython}"'),
+            *(f"-I{path}" for path in headers),
+            *(str(SOURCES / "floor.c"), "-o", str(BUILT / "floor.so"), str(libpython)),
+            f"-Wl,-rpath,{libpython.parent}",
+        ),
+        check=True,
+    )
+    (BUILT / "run").write_text(_RUN.format(sources=SOURCES, python=sys.executable, root=ROOT, built=BUILT))
+    (BUILT / "run").chmod(0o755)
+
+
+_HEADERS = 'io:format("~ts/usr/include", [code:root_dir()]), halt().'
+_RUN = """#!/bin/sh
+export BENCH_BEAM='{sources}' BENCH_PYTHON='{python}'
+exec erl -noshell -pa '{built}' -pa '{root}'/_build/default/lib/*/ebin -run bench_beam main -extra "$@"
+"""
+
+
+def versions() -> dict[str, str]:
+    release = "io:put_chars(erlang:system_info(otp_release)), halt()."
+    return {
+        "OTP": machine.output("erl", "-noshell", "-eval", release),
+        "Python": ".".join(map(str, sys.version_info[:3])),
+        "rustc": machine.output("rustc", "--version").removeprefix("rustc "),
+    }
+
+
+SUITE = Suite(
+    id="beam",
+    title="Calls between Erlang and Python",
+    ours=OURS,
+    topics=_TOPICS,
+    cases=(
+        _calls("sqrt", "`math.sqrt`, one process", arms=tuple(ARMS)),
+        _calls("sqrt", "`math.sqrt`, 50 processes", "processes=50", arms=tuple(ARMS)),
+        _LATENCY,
+        _calls("cast", "`py:cast`, until the last has run"),
+        _calls("map", "a map of 1 KiB, there and back"),
+        _calls("list", "a list of 1 000 integers, there and back"),
+        _calls("binary", "a binary of 1 MiB, there and back"),
+    ),
+    build=build,
+    versions=versions,
+    reference=FLOOR,
+)
