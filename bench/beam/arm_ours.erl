@@ -22,13 +22,13 @@ cast(Module, Function, Args) -> py:cast(Module, Function, Args).
 
 -spec prepare_casts() -> ok.
 prepare_casts() ->
-    0 = call(bench_casts, total, []),
+    0 = call(bench_python, total, []),
     ok.
 
 %% Casts may run on several workers: the last one is in when the counter says so.
 -spec await_casts(pos_integer()) -> ok.
 await_casts(Calls) ->
-    case call(bench_casts, total, []) of
+    case call(bench_python, total, []) of
         Calls -> ok;
         Fewer when Fewer < Calls -> await_casts(Calls)
     end.

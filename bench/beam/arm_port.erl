@@ -47,4 +47,4 @@ cast(Module, Function, Args) ->
 prepare_casts() -> ok.
 
 -spec await_casts(pos_integer()) -> ok.
-await_casts(Calls) -> bench_clock:wanted(call(bench_casts, total, []), Calls).
+await_casts(Calls) -> bench_clock:wanted(call(bench_python, total, []), Calls).

@@ -14,7 +14,7 @@ def decode(data: bytes) -> Any:
     return _decode(data, 1)[0]
 
 
-def _decode(data: bytes, at: int) -> tuple[Any, int]:  # noqa: PLR0911, C901
+def _decode(data: bytes, at: int) -> tuple[Any, int]:
     tag = data[at]
     at += 1
     match tag:

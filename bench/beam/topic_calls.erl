@@ -30,7 +30,7 @@ cast(Arm, Calls) ->
     ok = Arm:prepare_casts(),
     Cpu = erlang:statistics(runtime),
     Start = erlang:monotonic_time(),
-    _ = [ok = Arm:cast(bench_casts, add, [1]) || _ <- lists:seq(1, Calls)],
+    _ = [ok = Arm:cast(bench_python, add, [1]) || _ <- lists:seq(1, Calls)],
     ok = Arm:await_casts(Calls),
     Seconds = erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond) / 1.0e9,
     {Before, After} = {element(1, Cpu), element(1, erlang:statistics(runtime))},

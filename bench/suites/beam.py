@@ -13,15 +13,18 @@ from model import Arm, Case, Metric, Suite, Topic
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = ROOT / "bench" / "beam"
 BUILT = ROOT / "build" / "bench" / "beam"
-OURS, PORT, FLOOR = "erlang_python", "port", "floor"
+OURS, PORT, FLOOR, NOTHING = "erlang_python", "port", "floor", "nothing"
 ARMS = {OURS: "ours", PORT: "port", FLOOR: "floor"}
 
-_FLOOR = "one C call on a dirty scheduler: no queue, no timeout, no isolation, and ten blocked calls stop file I/O"
+_NOTES = {
+    FLOOR: "one C call on a dirty scheduler: no queue, no timeout, and ten blocked calls stop file I/O",
+    NOTHING: "nobody calls Python",
+}
 
 
 def _arm(name: str, topic: str) -> Arm:
-    command = (str(BUILT / "run"), topic, ARMS[name])
-    return Arm(name, name, command, ranked=name != FLOOR, note=_FLOOR if name == FLOOR else "")
+    command = (str(BUILT / "run"), topic, ARMS.get(name, name))
+    return Arm(name, name, command, ranked=name not in _NOTES, note=_NOTES.get(name, ""))
 
 
 def _calls(row: str, title: str, *params: str, arms: tuple[str, ...] = (OURS, PORT)) -> Case:
@@ -47,19 +50,69 @@ _LATENCY = Case(
     quick=("row=latency", "calls=500"),
 )
 
+
+def _step(how: str) -> Arm:
+    """Two ways of ours, one measured against the other."""
+    return Arm(
+        how, OURS if how == "schedule_inline" else how, (*_arm(OURS, "callbacks").command, f"row={how}")
+    )
+
+
+_CALLBACKS = (
+    Case(
+        id="callbacks.call",
+        topic="callbacks",
+        arms=(_arm(OURS, "callbacks"),),
+        metrics=(Metric("`erlang.call`, there and back", "calls/s", "higher"),),
+        params=("row=call",),
+        quick=("row=call", "millis=50"),
+    ),
+    Case(
+        id="callbacks.schedule",
+        topic="callbacks",
+        arms=(_step("schedule_inline"), _step("schedule_py")),
+        metrics=(Metric("steps of a chain", "steps/s", "higher"),),
+        quick=("millis=50",),
+    ),
+)
+
+
+def _others(row: str, title: str, *arms: str) -> Case:
+    return Case(
+        id=f"others.{row}",
+        topic="others",
+        arms=tuple(_arm(name, "others") for name in arms),
+        metrics=(Metric(f"{title}, p50", "us", "lower"), Metric(f"{title}, p99", "us", "lower", "p99")),
+        params=(f"row={row}",),
+        quick=(f"row={row}", "calls=100"),
+    )
+
+
 _TOPICS = (
     Topic(
         "calls",
         "Calls from Erlang",
-        "`py:call(math, sqrt, [16.0])` and `copy.copy` of larger arguments, which come back; casts until the last has "
-        "run. Port: a Python process behind one Erlang port, `{packet, 4}` and the external term format.",
+        "`py:call(math, sqrt, [16.0])` and `copy.copy` of larger arguments, which come back; casts until the "
+        "last has run. Port: a Python process behind one Erlang port, `{packet, 4}` and the external term "
+        "format.",
+    ),
+    Topic(
+        "callbacks",
+        "The way back",
+        "An Erlang function called from Python, and a chain of steps, each scheduled by the one before it.",
+    ),
+    Topic(
+        "others",
+        "What the others feel",
+        "A process that sleeps for 1 ms at a time while fifty others call `math.sqrt` as fast as they can; a "
+        "process that reads a small file while ten calls of Python block.",
     ),
 )
 
 
 def _libpython() -> Path:
     directory, name = sysconfig.get_config_vars("LIBDIR", "INSTSONAME")
-    return Path(directory) / name
+    return Path(str(directory), str(name))
 
 
 def build() -> None:
@@ -112,6 +165,9 @@ SUITE = Suite(
         _calls("map", "a map of 1 KiB, there and back"),
         _calls("list", "a list of 1 000 integers, there and back"),
         _calls("binary", "a binary of 1 MiB, there and back"),
+        *_CALLBACKS,
+        _others("ticks", "a sleep of 1 ms under load", OURS, PORT, FLOOR, NOTHING),
+        _others("files", "`file:read_file` with ten blocked calls", OURS, NOTHING),
     ),
     build=build,
     versions=versions,
