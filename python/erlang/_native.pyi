@@ -1,6 +1,7 @@
 """The types of the native module."""
 
 from asyncio import BufferedProtocol, Future, Task, Transport
+from asyncio import DatagramTransport as _DatagramTransport
 from asyncio import Handle as _Handle
 from asyncio import TimerHandle as _TimerHandle
 from asyncio.transports import _FlowControlMixin
@@ -23,6 +24,14 @@ def socket_transport(
     server: Any = None,
     peername: Any = None,
 ) -> SocketTransport: ...
+def datagram_transport(
+    loop: Any,
+    sock: Any,
+    protocol: Any,
+    address: Any = None,
+    waiter: Any = None,
+    extra: Any = None,
+) -> DatagramTransport: ...
 
 class _HasFileno(Protocol):
     def fileno(self) -> int: ...
@@ -41,6 +50,14 @@ class SocketTransport(_FlowControlMixin):
 
     _sock: Any
     _sock_fd: int
+
+@final
+class DatagramTransport(_FlowControlMixin, _DatagramTransport):
+    """A transport over a datagram socket."""
+
+    _sock: Any
+    _sock_fd: int
+    _address: Any
 
 class Loop:
     """The native part of an event loop."""

@@ -19,6 +19,9 @@ _CHECKS_FD = sys.version_info >= (3, 12)
 # There is nothing to be done about these but to try again later.
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
+# Those whose addresses are known natively.
+_DATAGRAM_FAMILIES = (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
+
 
 def _is_real(sock: Any) -> bool:
     """Whether it is a socket by its very type: what only looks like one has no fd of its own."""
@@ -46,6 +49,16 @@ class Transports(StdlibLoop):
         if _CHECKS_FD:
             self._ensure_fd_no_transport(sock)
         return _native.socket_transport(self, sock, protocol, waiter, extra, server)
+
+    def _make_datagram_transport(
+        self, sock: Any, protocol: Any, address: Any = None, waiter: Any = None, extra: Any = None
+    ) -> Any:
+        if not _is_real(sock) or sock.family not in _DATAGRAM_FAMILIES:
+            asyncios: Any = super()
+            return asyncios._make_datagram_transport(sock, protocol, address, waiter, extra)
+        if _CHECKS_FD:
+            self._ensure_fd_no_transport(sock)
+        return _native.datagram_transport(self, sock, protocol, address, waiter, extra)
 
     def _accept_connection(
         self,

@@ -13,7 +13,7 @@ use crate::fault;
 use crate::module::{MODULE, Native};
 use crate::schedule::seconds;
 use crate::state::{PyCore, State};
-use crate::stream::Scratch;
+use crate::transport::Scratch;
 
 /// The native part of an event loop.
 pub struct Loop {

@@ -5,6 +5,7 @@
 //!     Guarded<State>    the core (epoll, timers, inbox), the ready queue, which fd is whose    [state]
 //!       Entry           what is ready: a Handle, a TimerHandle, a foreign handle, a native source  [entry]
 //!   SocketTransport     a TCP or Unix connection: reads, writes, flow control, its end         [stream]
+//!   DatagramTransport   a UDP or Unix datagram socket                                        [datagram]
 //!   Handle, TimerHandle callback and up to three arguments without a tuple, in a context       [bound, handle, timer]
 //! ```
 //!
@@ -15,6 +16,7 @@
 mod arguments;
 mod bound;
 mod call;
+mod datagram;
 mod entry;
 mod event_loop;
 mod fault;
@@ -28,6 +30,7 @@ mod stream;
 mod tasks;
 mod timer;
 mod tls;
+mod transport;
 mod turn;
 
 pub use entry::ReadyFn;

@@ -9,11 +9,13 @@ use pyrt::{
 
 use crate::arguments::Signatures;
 use crate::bound::ends_the_loop;
+use crate::datagram;
 use crate::event_loop::Loop;
 use crate::handle::Handle;
 use crate::stream;
 use crate::timer::TimerHandle;
 use crate::tls;
+use crate::transport;
 
 interned! {
     pub(crate) struct Names {
@@ -54,7 +56,9 @@ pub struct Native {
     pub(crate) run_in_debug: Imported,
     pub(crate) stack: Imported,
     pub(crate) add: Imported,
+    pub(crate) transport: transport::Parts,
     pub(crate) stream: stream::Parts,
+    pub(crate) datagram: datagram::Parts,
     pub(crate) future: Imported,
     pub(crate) task: Imported,
     pub(crate) create_task: Imported,
@@ -78,7 +82,9 @@ confined!(Native {
     run_in_debug,
     stack,
     add,
+    transport,
     stream,
+    datagram,
     future,
     task,
     create_task,
@@ -95,13 +101,15 @@ impl Traverse for Native {
         self.tls.traverse(visit)?;
         self.asyncio_handle.traverse(visit)?;
         self.asyncio_timer_handle.traverse(visit)?;
+        self.transport.traverse(visit)?;
         self.stream.traverse(visit)?;
+        self.datagram.traverse(visit)?;
         self.imports().into_iter().try_for_each(|imported| imported.traverse(visit))
     }
 
     fn clear(&self, py: Attached<'_>) {
         self.tls.clear(py);
-        self.stream.clear(py);
+        self.transport.clear(py);
         self.imports().into_iter().for_each(|imported| imported.clear(py));
     }
 }
@@ -122,11 +130,18 @@ impl Module for Native {
             stream::open,
             c"socket_transport(loop, sock, protocol, waiter=None, extra=None, server=None, peername=None)\n--\n\nA transport over a connected stream socket, which it owns from now on.",
         ),
+        Function::<Self>::fast(
+            c"datagram_transport",
+            datagram::open,
+            c"datagram_transport(loop, sock, protocol, address=None, waiter=None, extra=None)\n--\n\nA transport over a datagram socket, which it owns from now on.",
+        ),
         Function::END,
     ];
 
     fn exec(py: Attached<'_>, module: Borrowed<'_>) -> PyResult<Self> {
         pyrt::add(py, &module, c"__version__", &Owned::str(py, env!("CARGO_PKG_VERSION"))?)?;
+        let transport = transport::Parts::new(py)?;
+        let version = transport.version;
         Ok(Self {
             names: Names::new(py)?,
             signatures: Signatures::new(py)?,
@@ -141,7 +156,9 @@ impl Module for Native {
             run_in_debug: Imported::new(RARE, c"run_in_debug"),
             stack: Imported::new(RARE, c"stack"),
             add: Imported::new(c"operator", c"add"),
-            stream: stream::Parts::new(py, module)?,
+            transport,
+            stream: stream::Parts::new(py, module, version)?,
+            datagram: datagram::Parts::new(py, module, version)?,
             future: Imported::new(c"asyncio.futures", c"Future"),
             task: Imported::new(c"asyncio.tasks", c"Task"),
             create_task: Imported::new(c"erlang._stdlib", c"create_task"),

@@ -6,14 +6,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use evloop::Interest;
-use pyrt::{Attached, Borrowed, Buffer, Context, Fault, Kind, Owned, PyResult, Room, confined, run_in};
+use pyrt::{Attached, Borrowed, Buffer, Fault, Kind, Owned, PyResult, Room};
 use rustix::io::Errno;
 
-use super::socket::{Socket, is_later};
 use super::{SocketTransport, This};
+use crate::transport::{LARGEST, Socket, debug, fatal, is_later, listen_no_more, os_error};
 
-/// The most that one read brings.
-pub(super) const LARGEST: usize = 256 * 1024;
 /// From here on a copy costs more than room that is not used up.
 const LARGE: usize = 32 * 1024;
 
@@ -21,37 +19,14 @@ const LARGE: usize = 32 * 1024;
 /// malloc(3) asks the kernel each time (mallopt(3), M_MMAP_THRESHOLD).
 const HEADER: usize = 64;
 
-/// The buffer that the transports of a loop share.
-#[derive(Default)]
-pub(crate) struct Scratch {
-    room: Vec<u8>,
-}
-
-confined!(Scratch { room });
-
 impl SocketTransport {
     #[inline]
-    pub(super) fn is_reading(&self) -> bool {
-        !self.is_closing() && !self.paused.load(Relaxed)
-    }
-
-    pub(super) fn read_ready(&self, py: Attached<'_>, this: This<'_>) -> PyResult<()> {
-        if self.is_lost() {
-            return Ok(());
-        }
-        match self.reading_in.get(py) {
-            Some(context) => run_in(py, &context, || self.read(py, this)),
-            None => self.read(py, this),
-        }
-    }
-
-    #[inline]
-    fn read(&self, py: Attached<'_>, this: This<'_>) -> PyResult<()> {
-        let Some(protocol) = self.protocol.get(py) else { return Ok(()) };
+    pub(super) fn read(&self, py: Attached<'_>, this: This<'_>) -> PyResult<()> {
+        let Some(protocol) = self.base.protocol.get(py) else { return Ok(()) };
         if self.buffered.load(Relaxed) {
             return self.read_into(py, this, protocol.borrow());
         }
-        let Some(socket) = self.socket(py) else { return Ok(()) };
+        let Some(socket) = self.base.socket(py) else { return Ok(()) };
         let read = if self.expected.load(Relaxed) >= LARGE {
             self.read_large(py, socket)?
         } else {
@@ -62,11 +37,9 @@ impl SocketTransport {
             Ok(None) => return self.read_end(py, this, protocol.borrow()),
             Err(error) => return self.read_failed(py, this, error),
         };
-        match protocol.call_method1(py, &self.parts().names.data_received, &data) {
+        match protocol.call_method1(py, &self.base.parts().names.data_received, &data) {
             Ok(_) => Ok(()),
-            Err(raised) => {
-                self.fatal(py, this, raised, c"Fatal error: protocol.data_received() call failed.")
-            }
+            Err(raised) => fatal(py, this, raised, c"Fatal error: protocol.data_received() call failed."),
         }
     }
 
@@ -74,9 +47,8 @@ impl SocketTransport {
     #[inline]
     fn read_small(&self, py: Attached<'_>, socket: Socket) -> PyResult<Result<Option<Owned>, Errno>> {
         // Making a `bytes` runs no Python code: the collector does not know them.
-        self.owner.scratch.with(py, |Scratch { room }| {
-            room.clear();
-            room.reserve_exact(LARGEST);
+        self.base.owner.scratch.with(py, |scratch| {
+            let room = scratch.room();
             match socket.receive(room) {
                 Ok(0) => Ok(Ok(None)),
                 Ok(read) => {
@@ -112,11 +84,11 @@ impl SocketTransport {
 
     /// Into memory of the protocol's own.
     fn read_into(&self, py: Attached<'_>, this: This<'_>, protocol: Borrowed<'_>) -> PyResult<()> {
-        let names = &self.parts().names;
+        let names = &self.base.parts().names;
         let buffer = match self.get_buffer(py, protocol) {
             Ok(buffer) => buffer,
             Err(raised) => {
-                return self.fatal(py, this, raised, c"Fatal error: protocol.get_buffer() call failed.");
+                return fatal(py, this, raised, c"Fatal error: protocol.get_buffer() call failed.");
             }
         };
         let mut room = match Buffer::write(py, &buffer) {
@@ -127,11 +99,11 @@ impl SocketTransport {
                 let text =
                     format!("recv_into() argument 1 must be read-write bytes-like object, not {class}");
                 let raised = Kind::TypeError.raise(py, &text);
-                return self.fatal(py, this, raised, c"Fatal read error on socket transport");
+                return fatal(py, this, raised, c"Fatal read error on socket transport");
             }
         };
         // get_buffer() was anybody's code; asked for after it.
-        let Some(socket) = self.socket(py) else { return Ok(()) };
+        let Some(socket) = self.base.socket(py) else { return Ok(()) };
         let read = socket.receive_into(room.as_mut_slice());
         // The protocol may want to resize it in buffer_updated().
         drop(room);
@@ -142,15 +114,13 @@ impl SocketTransport {
         };
         match protocol.call_method1(py, &names.buffer_updated, &Owned::uint(py, read as u64)?) {
             Ok(_) => Ok(()),
-            Err(raised) => {
-                self.fatal(py, this, raised, c"Fatal error: protocol.buffer_updated() call failed.")
-            }
+            Err(raised) => fatal(py, this, raised, c"Fatal error: protocol.buffer_updated() call failed."),
         }
     }
 
     #[inline]
     fn get_buffer(&self, py: Attached<'_>, protocol: Borrowed<'_>) -> PyResult<Owned> {
-        let buffer = protocol.call_method1(py, &self.parts().names.get_buffer, &Owned::int(py, -1)?)?;
+        let buffer = protocol.call_method1(py, &self.base.parts().names.get_buffer, &Owned::int(py, -1)?)?;
         if buffer.len(py)? == 0 {
             return Err(Fault::runtime("get_buffer() returned an empty buffer").raise(py));
         }
@@ -162,43 +132,23 @@ impl SocketTransport {
         if is_later(error) {
             return Ok(());
         }
-        let raised = Fault::Os(error.raw_os_error()).raise(py);
-        self.fatal(py, this, raised, c"Fatal read error on socket transport")
+        fatal(py, this, os_error(py, error), c"Fatal read error on socket transport")
     }
 
     /// The peer sends nothing more.
     fn read_end(&self, py: Attached<'_>, this: This<'_>, protocol: Borrowed<'_>) -> PyResult<()> {
-        self.debug(py, this, c"%r received EOF")?;
-        let keep_open = match protocol.call_method0(py, &self.parts().names.eof_received) {
+        debug(py, this, c"%r received EOF")?;
+        let keep_open = match protocol.call_method0(py, &self.base.parts().names.eof_received) {
             Ok(keep_open) => keep_open,
             Err(raised) => {
-                return self.fatal(py, this, raised, c"Fatal error: protocol.eof_received() call failed.");
+                return fatal(py, this, raised, c"Fatal error: protocol.eof_received() call failed.");
             }
         };
         if keep_open.is_true(py)? {
             // Writing goes on; there is nothing to read any more.
-            self.listen_no_more(py, this, Interest::READ)
+            listen_no_more(py, this, Interest::READ)
         } else {
             Self::close(py, this)
         }
-    }
-
-    pub(super) fn pause_reading(py: Attached<'_>, this: This<'_>) -> PyResult<()> {
-        if !this.is_reading() {
-            return Ok(());
-        }
-        this.paused.store(true, Relaxed);
-        this.listen_no_more(py, this, Interest::READ)?;
-        this.debug(py, this, c"%r pauses reading")
-    }
-
-    pub(super) fn resume_reading(py: Attached<'_>, this: This<'_>) -> PyResult<()> {
-        if this.is_closing() || !this.paused.load(Relaxed) {
-            return Ok(());
-        }
-        this.paused.store(false, Relaxed);
-        this.reading_in.set(py, Context::copy_current(py)?.into_object());
-        this.listen_also(py, this, Interest::READ)?;
-        this.debug(py, this, c"%r resumes reading")
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use evloop::Interest;
-use pyrt::{Attached, Borrowed, Buffer, Context, Fault, Kind, Owned, PyResult, Raised, run_in};
+use pyrt::{Attached, Borrowed, Buffer, Context, Kind, Owned, PyResult, Raised};
 use rustix::io::Errno;
 
-use super::socket::is_later;
 use super::{SocketTransport, This};
-
-/// Writes to a lost connection that pass without a word (asyncio's LOG_THRESHOLD_FOR_CONNLOST_WRITES).
-const SILENT: u32 = 5;
+use crate::transport::{
+    Paced as _, Sink as _, Transport as _, fatal, is_later, listen_also, listen_no_more, maybe_pause,
+    maybe_resume, os_error,
+};
 
 impl SocketTransport {
     pub(super) fn write(py: Attached<'_>, this: This<'_>, data: Borrowed<'_>) -> PyResult<()> {
@@ -47,11 +47,8 @@ impl SocketTransport {
         if empty {
             return Ok(false);
         }
-        if self.is_lost() {
-            if self.conn_lost.load(Relaxed) >= SILENT {
-                self.parts().lost_write.get(py)?.call0(py)?;
-            }
-            self.conn_lost.fetch_add(1, Relaxed);
+        if self.base.is_lost() {
+            self.base.write_is_late(py, c"socket.send() raised exception.")?;
             return Ok(false);
         }
         Ok(true)
@@ -60,7 +57,7 @@ impl SocketTransport {
     /// Sends now if nothing waits; what is left is queued, by reference if it is a `bytes`.
     #[inline]
     fn put(&self, py: Attached<'_>, this: This<'_>, data: &[u8], kept: Option<Borrowed<'_>>) -> PyResult<()> {
-        let Some(socket) = self.socket(py) else { return Ok(()) };
+        let Some(socket) = self.base.socket(py) else { return Ok(()) };
         let was_empty = self.size(py)? == 0;
         let mut sent = 0;
         if was_empty {
@@ -78,18 +75,18 @@ impl SocketTransport {
         if was_empty {
             self.listen_for_room(py, this)?;
         }
-        Self::maybe_pause(py, this)
+        maybe_pause(py, this)
     }
 
     /// The protocol hears of room in the context of whoever filled it up.
     fn listen_for_room(&self, py: Attached<'_>, this: This<'_>) -> PyResult<()> {
-        self.writing_in.set(py, Context::copy_current(py)?.into_object());
-        self.listen_also(py, this, Interest::WRITE)
+        self.base.writing_in.set(py, Context::copy_current(py)?.into_object());
+        listen_also(py, this, Interest::WRITE)
     }
 
     #[cold]
     fn write_failed(&self, py: Attached<'_>, this: This<'_>, raised: Raised) -> PyResult<()> {
-        self.fatal(py, this, raised, c"Fatal write error on socket transport")
+        fatal(py, this, raised, c"Fatal write error on socket transport")
     }
 
     pub(super) fn writelines(py: Attached<'_>, this: This<'_>, lines: Borrowed<'_>) -> PyResult<()> {
@@ -126,75 +123,63 @@ impl SocketTransport {
         if was_empty {
             this.flush(py, this)?;
         }
-        if this.size(py)? > 0 && !this.is_lost() {
+        if this.size(py)? > 0 && !this.base.is_lost() {
             this.listen_for_room(py, this)?;
-            Self::maybe_pause(py, this)?;
+            maybe_pause(py, this)?;
         }
         Ok(())
     }
 
     pub(super) fn write_eof(py: Attached<'_>, this: This<'_>) -> PyResult<()> {
-        if this.is_closing() || this.eof.swap(true, Relaxed) {
+        if this.base.is_closing() || this.eof.swap(true, Relaxed) {
             return Ok(());
         }
         if this.size(py)? == 0 { this.end_writing(py) } else { Ok(()) }
     }
 
     fn end_writing(&self, py: Attached<'_>) -> PyResult<()> {
-        match self.socket(py).map(|socket| socket.end()) {
+        match self.base.socket(py).map(|socket| socket.end()) {
             Some(Err(error)) => Err(os_error(py, error)),
             _ => Ok(()),
         }
     }
 
-    /// There is room.
-    pub(super) fn write_ready(&self, py: Attached<'_>, this: This<'_>) -> PyResult<()> {
-        match self.writing_in.get(py) {
-            Some(context) => run_in(py, &context, || self.flush(py, this)),
-            None => self.flush(py, this),
-        }
-    }
-
     /// Sends what waits, and goes on with whatever waited for that.
-    fn flush(&self, py: Attached<'_>, this: This<'_>) -> PyResult<()> {
-        let Some(socket) = self.socket(py).filter(|_| !self.is_lost()) else { return Ok(()) };
+    pub(super) fn flush(&self, py: Attached<'_>, this: This<'_>) -> PyResult<()> {
+        let Some(socket) = self.base.socket(py).filter(|_| !self.base.is_lost()) else { return Ok(()) };
         match self.queue.with(py, |queue| queue.send(py, socket))? {
             Ok(()) => {}
             Err(error) if is_later(error) => return Ok(()),
             Err(error) => return self.flush_failed(py, this, error),
         }
-        Self::maybe_resume(py, this)?;
+        maybe_resume(py, this)?;
         if self.size(py)? > 0 {
             return Ok(());
         }
-        drop(self.writing_in.take(py));
-        self.listen_no_more(py, this, Interest::WRITE)?;
+        drop(self.base.writing_in.take(py));
+        listen_no_more(py, this, Interest::WRITE)?;
         if let Some(waiter) = self.empty_waiter.get(py) {
-            waiter.call_method1(py, &self.parts().names.set_result, &Borrowed::none(py))?;
+            waiter.call_method1(py, &self.base.parts().names.set_result, &Borrowed::none(py))?;
         }
-        if self.is_closing() && !self.is_lost() {
-            return Self::call_connection_lost(py, this, Borrowed::none(py));
+        if self.base.is_closing() && !self.base.is_lost() {
+            return Self::connection_lost(py, this, Borrowed::none(py));
         }
-        if self.eof.load(Relaxed) && !self.is_closing() { self.end_writing(py) } else { Ok(()) }
+        if self.eof.load(Relaxed) && !self.base.is_closing() { self.end_writing(py) } else { Ok(()) }
     }
 
     #[cold]
     fn flush_failed(&self, py: Attached<'_>, this: This<'_>, error: Errno) -> PyResult<()> {
-        self.listen_no_more(py, this, Interest::WRITE)?;
-        drop(self.queue.with(py, |queue| queue.take())?);
+        listen_no_more(py, this, Interest::WRITE)?;
+        self.drop_queue(py)?;
         let exception = os_error(py, error).take(py);
         let waiter = self.empty_waiter.get(py);
         let cause = exception.clone_ref(py);
         self.write_failed(py, this, exception.raise(py))?;
         match waiter {
             Some(waiter) => {
-                waiter.call_method1(py, &self.parts().names.set_exception, &cause.into_value()).map(drop)
+                waiter.call_method1(py, &self.base.parts().names.set_exception, &cause.into_value()).map(drop)
             }
             None => Ok(()),
         }
     }
-}
-
-fn os_error(py: Attached<'_>, error: Errno) -> Raised {
-    Fault::Os(error.raw_os_error()).raise(py)
 }

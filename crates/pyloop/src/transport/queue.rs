@@ -1,4 +1,5 @@
-//! `Queue`: what was written and is not sent yet. Lives in a transport, under its guard; runs no Python code.
+//! `Queue`: what was written to a stream of bytes and is not sent yet. Lives in a transport, under its guard; runs no
+//! Python code.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -6,7 +7,13 @@ use std::io::IoSlice;
 use pyrt::{Attached, Owned, Raised, confined};
 use rustix::io::Errno;
 
-use super::socket::Socket;
+/// Where bytes go to. Neither call blocks, and both may take a part only.
+pub(crate) trait Sink: Copy {
+    fn send(self, data: &[u8]) -> Result<usize, Errno>;
+
+    /// The same for several buffers at once.
+    fn send_many(self, data: &[IoSlice<'_>]) -> Result<usize, Errno>;
+}
 
 /// The most buffers that one call takes: IOV_MAX on Linux (sysconf(3)).
 const MOST: usize = 1024;
@@ -82,16 +89,16 @@ impl Queue {
     }
 
     /// Sends as much as one call takes.
-    pub(crate) fn send(&mut self, py: Attached<'_>, socket: Socket) -> Result<(), Errno> {
+    pub(crate) fn send(&mut self, py: Attached<'_>, sink: impl Sink) -> Result<(), Errno> {
         let first = self.chunks.front().map(|chunk| chunk.bytes(py).get(self.sent..).unwrap_or(&[]));
         let Some(first) = first else { return Ok(()) };
         let done = if self.chunks.len() == 1 {
-            socket.send(first)?
+            sink.send(first)?
         } else {
             let rest = self.chunks.iter().skip(1).map(|chunk| chunk.bytes(py));
             let slices: Vec<IoSlice<'_>> =
                 std::iter::once(first).chain(rest).take(MOST).map(IoSlice::new).collect();
-            socket.send_many(&slices)?
+            sink.send_many(&slices)?
         };
         self.advance(py, done);
         Ok(())

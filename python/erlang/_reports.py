@@ -1,5 +1,6 @@
-"""Owns the rare paths of native stream transports: what is reported and what is logged."""
+"""Owns the rare paths of native transports: what is reported and what is logged."""
 
+import errno
 from asyncio import BaseTransport
 from asyncio.log import logger
 from typing import Any
@@ -10,6 +11,14 @@ def report_fatal(transport: Any, exception: BaseException, message: str) -> None
     if isinstance(exception, OSError):
         if transport._loop.get_debug():
             logger.debug("%r: %s", transport, message, exc_info=exception)
+    else:
+        report(transport, exception, message)
+
+
+def report_fatal_read(transport: Any, exception: BaseException, message: str) -> None:
+    """An error that ends reading from a pipe. A terminal that went away is of interest in debug mode only."""
+    if isinstance(exception, OSError) and exception.errno == errno.EIO:
+        report_fatal(transport, exception, message)
     else:
         report(transport, exception, message)
 
@@ -31,9 +40,14 @@ def debug(text: str, transport: BaseTransport) -> None:
     logger.debug(text, transport)
 
 
-def lost_write() -> None:
+def note(text: str, transport: BaseTransport) -> None:
+    """A line in asyncio's log that is worth more than one for debugging."""
+    logger.info(text, transport)
+
+
+def lost_write(text: str) -> None:
     """One write too many to a connection that is gone."""
-    logger.warning("socket.send() raised exception.")
+    logger.warning(text)
 
 
 def slow(loop: Any, transport: BaseTransport, took: float) -> None:
