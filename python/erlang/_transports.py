@@ -1,6 +1,6 @@
 """Owns which class serves which kind of transport, and how connections are accepted.
 
-Stream transports are native; the stdlib's own serve the rest.
+Stream and datagram transports are native; the stdlib's own serve the rest.
 """
 
 import errno
@@ -31,8 +31,8 @@ def _is_real(sock: Any) -> bool:
 class Transports(StdlibLoop):
     """The hooks that asyncio's loops make transports with; each can be given another class on its own.
 
-    `_make_datagram_transport`, `_make_read_pipe_transport` and `_make_write_pipe_transport` are inherited:
-    the stdlib's transports ask nothing of a loop but `_add_reader`, `_remove_writer` and kin.
+    `_make_read_pipe_transport` and `_make_write_pipe_transport` are inherited: the stdlib's transports ask
+    nothing of a loop but `_add_reader`, `_remove_writer` and kin.
     """
 
     # Of asyncio's loops, which typeshed knows in part.
