@@ -1,6 +1,6 @@
 """The types of the native module."""
 
-from asyncio import BufferedProtocol, Future, Task, Transport
+from asyncio import BufferedProtocol, Future, ReadTransport, Task, Transport
 from asyncio import DatagramTransport as _DatagramTransport
 from asyncio import Handle as _Handle
 from asyncio import TimerHandle as _TimerHandle
@@ -32,6 +32,12 @@ def datagram_transport(
     waiter: Any = None,
     extra: Any = None,
 ) -> DatagramTransport: ...
+def read_pipe_transport(
+    loop: Any, pipe: Any, protocol: Any, waiter: Any = None, extra: Any = None
+) -> ReadPipeTransport: ...
+def write_pipe_transport(
+    loop: Any, pipe: Any, protocol: Any, waiter: Any = None, extra: Any = None
+) -> WritePipeTransport: ...
 
 class _HasFileno(Protocol):
     def fileno(self) -> int: ...
@@ -58,6 +64,20 @@ class DatagramTransport(_FlowControlMixin, _DatagramTransport):
     _sock: Any
     _sock_fd: int
     _address: Any
+
+@final
+class ReadPipeTransport(ReadTransport):
+    """A transport that reads from a pipe."""
+
+    _pipe: Any
+    _fileno: int
+
+@final
+class WritePipeTransport(_FlowControlMixin):
+    """A transport that writes to a pipe."""
+
+    _pipe: Any
+    _fileno: int
 
 class Loop:
     """The native part of an event loop."""

@@ -1,6 +1,6 @@
 """Owns which class serves which kind of transport, and how connections are accepted.
 
-Stream and datagram transports are native; the stdlib's own serve the rest.
+They are native; the stdlib's own serve what only looks like a socket.
 """
 
 import errno
@@ -29,11 +29,7 @@ def _is_real(sock: Any) -> bool:
 
 
 class Transports(StdlibLoop):
-    """The hooks that asyncio's loops make transports with; each can be given another class on its own.
-
-    `_make_read_pipe_transport` and `_make_write_pipe_transport` are inherited: the stdlib's transports ask
-    nothing of a loop but `_add_reader`, `_remove_writer` and kin.
-    """
+    """The hooks that asyncio's loops make transports with; each can be given another class on its own."""
 
     # Of asyncio's loops, which typeshed knows in part.
     _debug: Any
@@ -59,6 +55,16 @@ class Transports(StdlibLoop):
         if _CHECKS_FD:
             self._ensure_fd_no_transport(sock)
         return _native.datagram_transport(self, sock, protocol, address, waiter, extra)
+
+    def _make_read_pipe_transport(
+        self, pipe: Any, protocol: Any, waiter: Any = None, extra: Any = None
+    ) -> Any:
+        return _native.read_pipe_transport(self, pipe, protocol, waiter, extra)
+
+    def _make_write_pipe_transport(
+        self, pipe: Any, protocol: Any, waiter: Any = None, extra: Any = None
+    ) -> Any:
+        return _native.write_pipe_transport(self, pipe, protocol, waiter, extra)
 
     def _accept_connection(
         self,

@@ -6,6 +6,7 @@
 //!       Entry           what is ready: a Handle, a TimerHandle, a foreign handle, a native source  [entry]
 //!   SocketTransport     a TCP or Unix connection: reads, writes, flow control, its end         [stream]
 //!   DatagramTransport   a UDP or Unix datagram socket                                        [datagram]
+//!   ReadPipeTransport, WritePipeTransport                                                   [pipe]
 //!   Handle, TimerHandle callback and up to three arguments without a tuple, in a context       [bound, handle, timer]
 //! ```
 //!
@@ -22,6 +23,7 @@ mod event_loop;
 mod fault;
 mod handle;
 mod module;
+mod pipe;
 mod readers;
 mod schedule;
 mod sources;

@@ -12,6 +12,7 @@ use crate::bound::ends_the_loop;
 use crate::datagram;
 use crate::event_loop::Loop;
 use crate::handle::Handle;
+use crate::pipe;
 use crate::stream;
 use crate::timer::TimerHandle;
 use crate::tls;
@@ -59,6 +60,7 @@ pub struct Native {
     pub(crate) transport: transport::Parts,
     pub(crate) stream: stream::Parts,
     pub(crate) datagram: datagram::Parts,
+    pub(crate) pipe: pipe::Parts,
     pub(crate) future: Imported,
     pub(crate) task: Imported,
     pub(crate) create_task: Imported,
@@ -85,6 +87,7 @@ confined!(Native {
     transport,
     stream,
     datagram,
+    pipe,
     future,
     task,
     create_task,
@@ -104,6 +107,7 @@ impl Traverse for Native {
         self.transport.traverse(visit)?;
         self.stream.traverse(visit)?;
         self.datagram.traverse(visit)?;
+        self.pipe.traverse(visit)?;
         self.imports().into_iter().try_for_each(|imported| imported.traverse(visit))
     }
 
@@ -135,6 +139,16 @@ impl Module for Native {
             datagram::open,
             c"datagram_transport(loop, sock, protocol, address=None, waiter=None, extra=None)\n--\n\nA transport over a datagram socket, which it owns from now on.",
         ),
+        Function::<Self>::fast(
+            c"read_pipe_transport",
+            pipe::open_read,
+            c"read_pipe_transport(loop, pipe, protocol, waiter=None, extra=None)\n--\n\nA transport that reads from a pipe, which it owns from now on.",
+        ),
+        Function::<Self>::fast(
+            c"write_pipe_transport",
+            pipe::open_write,
+            c"write_pipe_transport(loop, pipe, protocol, waiter=None, extra=None)\n--\n\nA transport that writes to a pipe, which it owns from now on.",
+        ),
         Function::END,
     ];
 
@@ -159,6 +173,7 @@ impl Module for Native {
             transport,
             stream: stream::Parts::new(py, module, version)?,
             datagram: datagram::Parts::new(py, module, version)?,
+            pipe: pipe::Parts::new(py, module)?,
             future: Imported::new(c"asyncio.futures", c"Future"),
             task: Imported::new(c"asyncio.tasks", c"Task"),
             create_task: Imported::new(c"erlang._stdlib", c"create_task"),

@@ -11,14 +11,16 @@
 //! What it shares with other transports, its end among it, is in [`transport`](crate::transport).
 
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use pyrt::{
     Attached, Class, DictSlot, Guarded, Instance, Method, ObjCell, Offset, Owned, Property, PyResult,
     Traverse, TypeSlot, Visit, Visited, WeakSlot, confined, offset,
 };
 
-use crate::transport::{Base, Flow, Paced, Queue, Rows, Transport, close_socket, describe, socket_repr};
+use crate::transport::{
+    Base, Flow, Intake, Paced, Queue, Rows, Sink, Streaming, Transport, close_socket, describe, socket_repr,
+};
 
 mod close;
 mod info;
@@ -37,15 +39,14 @@ pub(crate) struct SocketTransport {
     server: ObjCell,
     empty_waiter: ObjCell,
     queue: Guarded<Queue>,
-    /// How much the last reads brought: what the next one makes room for.
-    expected: AtomicUsize,
+    intake: Intake,
     eof: AtomicBool,
     buffered: AtomicBool,
     dict: DictSlot,
     weak: WeakSlot,
 }
 
-confined!(SocketTransport { base, flow, server, empty_waiter, queue, expected, eof, buffered, dict, weak });
+confined!(SocketTransport { base, flow, server, empty_waiter, queue, intake, eof, buffered, dict, weak });
 
 impl Traverse for SocketTransport {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
@@ -201,6 +202,19 @@ impl Paced for SocketTransport {
     #[inline]
     fn size(&self, py: Attached<'_>) -> PyResult<usize> {
         self.queue.with(py, |queue| queue.size())
+    }
+}
+
+impl Streaming for SocketTransport {
+    const FAILED: &'static CStr = c"Fatal write error on socket transport";
+
+    fn queue(&self) -> &Guarded<Queue> {
+        &self.queue
+    }
+
+    #[inline]
+    fn sink(&self, py: Attached<'_>) -> Option<impl Sink> {
+        self.base.socket(py)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Making a transport: what it knows of its socket, its server told, `connection_made` and the first read scheduled.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicBool;
 
 use pyrt::{Args, Attached, Borrowed, DictSlot, Fault, Guarded, ObjCell, Owned, PyResult, Typed, WeakSlot};
 
 use super::{SocketTransport, This};
 use crate::module::Native;
-use crate::transport::{Base, Flow, Socket, describe, given, hold_open, os_error, start};
+use crate::transport::{Base, Flow, Intake, Socket, describe, given, hold_open, os_error, start};
 
 const IPPROTO_TCP: i64 = 6;
 
@@ -34,7 +34,7 @@ pub(crate) fn open(py: Attached<'_>, native: &Native, args: Args<'_>) -> PyResul
         server: server.as_ref().map_or_else(ObjCell::empty, |server| ObjCell::new(server.clone_ref(py))),
         empty_waiter: ObjCell::empty(),
         queue: Guarded::default(),
-        expected: AtomicUsize::new(0),
+        intake: Intake::default(),
         eof: AtomicBool::new(false),
         buffered: AtomicBool::new(false),
         dict: DictSlot::new(),

@@ -1,23 +1,13 @@
 //! Reading: one recv(2) per readiness, and what the protocol gets of it.
-//!
-//! Small reads go to a buffer that all transports of a loop share, and from there into a `bytes` of the exact size. Where the last
-//! read was large the next one goes straight into a `bytes` as large as is to be expected, which saves the copy.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use evloop::Interest;
-use pyrt::{Attached, Borrowed, Buffer, Fault, Kind, Owned, PyResult, Room};
+use pyrt::{Attached, Borrowed, Buffer, Fault, Kind, Owned, PyResult};
 use rustix::io::Errno;
 
 use super::{SocketTransport, This};
-use crate::transport::{LARGEST, Socket, debug, fatal, is_later, listen_no_more, os_error};
-
-/// From here on a copy costs more than room that is not used up.
-const LARGE: usize = 32 * 1024;
-
-/// What a `bytes` and its block take beside the content. With it, room for 128 KiB stays below the size from which on
-/// malloc(3) asks the kernel each time (mallopt(3), M_MMAP_THRESHOLD).
-const HEADER: usize = 64;
+use crate::transport::{debug, fatal, is_later, listen_no_more, os_error};
 
 impl SocketTransport {
     #[inline]
@@ -27,12 +17,7 @@ impl SocketTransport {
             return self.read_into(py, this, protocol.borrow());
         }
         let Some(socket) = self.base.socket(py) else { return Ok(()) };
-        let read = if self.expected.load(Relaxed) >= LARGE {
-            self.read_large(py, socket)?
-        } else {
-            self.read_small(py, socket)?
-        };
-        let data = match read {
+        let data = match self.intake.read(py, &self.base.owner, socket)? {
             Ok(Some(data)) => data,
             Ok(None) => return self.read_end(py, this, protocol.borrow()),
             Err(error) => return self.read_failed(py, this, error),
@@ -41,45 +26,6 @@ impl SocketTransport {
             Ok(_) => Ok(()),
             Err(raised) => fatal(py, this, raised, c"Fatal error: protocol.data_received() call failed."),
         }
-    }
-
-    /// By way of the loop's buffer.
-    #[inline]
-    fn read_small(&self, py: Attached<'_>, socket: Socket) -> PyResult<Result<Option<Owned>, Errno>> {
-        // Making a `bytes` runs no Python code: the collector does not know them.
-        self.base.owner.scratch.with(py, |scratch| {
-            let room = scratch.room();
-            match socket.receive(room) {
-                Ok(0) => Ok(Ok(None)),
-                Ok(read) => {
-                    self.expected.store(read, Relaxed);
-                    Owned::bytes(py, room).map(|data| Ok(Some(data)))
-                }
-                Err(error) => Ok(Err(error)),
-            }
-        })?
-    }
-
-    /// Straight into its place. The room follows the traffic: twice as much if it was used up, half if not a quarter was used.
-    /// A message often comes as a large part and the rest; the rest must not make the room too small for the next one.
-    fn read_large(&self, py: Attached<'_>, socket: Socket) -> PyResult<Result<Option<Owned>, Errno>> {
-        let expected = self.expected.load(Relaxed).next_power_of_two().min(LARGEST);
-        let size = expected - HEADER;
-        let mut room = Room::new(py, size)?;
-        Ok(match socket.receive_raw(room.space()) {
-            Ok(0) => Ok(None),
-            Ok(read) => {
-                let next = match read {
-                    read if read == size => expected * 2,
-                    read if read < expected / 4 => expected / 2,
-                    _ => expected,
-                };
-                self.expected.store(next, Relaxed);
-                // SAFETY: that many bytes were just read into it.
-                Ok(Some(unsafe { room.finish(py, read)? }))
-            }
-            Err(error) => Err(error),
-        })
     }
 
     /// Into memory of the protocol's own.

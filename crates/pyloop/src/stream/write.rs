@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use evloop::Interest;
-use pyrt::{Attached, Borrowed, Buffer, Context, Kind, Owned, PyResult, Raised};
+use pyrt::{Attached, Borrowed, Buffer, Kind, Owned, PyResult, Raised};
 use rustix::io::Errno;
 
 use super::{SocketTransport, This};
 use crate::transport::{
-    Paced as _, Sink as _, Transport as _, fatal, is_later, listen_also, listen_no_more, maybe_pause,
-    maybe_resume, os_error,
+    Paced as _, Streaming as _, Transport as _, fatal, is_later, listen_for_room, listen_no_more,
+    maybe_pause, maybe_resume, os_error, put,
 };
 
 impl SocketTransport {
@@ -19,7 +19,7 @@ impl SocketTransport {
             if !this.accepts(py, "write", bytes.is_empty())? {
                 return Ok(());
             }
-            return this.put(py, this, bytes, Some(data));
+            return put(py, this, bytes, Some(data));
         }
         if !(data.is_bytes() || data.is_bytearray() || data.is_memoryview()) {
             let text = format!("data argument must be a bytes-like object, not '{}'", data.class_name(py));
@@ -30,7 +30,7 @@ impl SocketTransport {
             return Ok(());
         }
         match Buffer::read(py, &data) {
-            Ok(buffer) => this.put(py, this, buffer.as_slice(), None),
+            Ok(buffer) => put(py, this, buffer.as_slice(), None),
             Err(raised) => this.write_failed(py, this, raised),
         }
     }
@@ -54,39 +54,9 @@ impl SocketTransport {
         Ok(true)
     }
 
-    /// Sends now if nothing waits; what is left is queued, by reference if it is a `bytes`.
-    #[inline]
-    fn put(&self, py: Attached<'_>, this: This<'_>, data: &[u8], kept: Option<Borrowed<'_>>) -> PyResult<()> {
-        let Some(socket) = self.base.socket(py) else { return Ok(()) };
-        let was_empty = self.size(py)? == 0;
-        let mut sent = 0;
-        if was_empty {
-            match socket.send(data) {
-                Ok(all) if all == data.len() => return Ok(()),
-                Ok(some) => sent = some,
-                Err(error) if is_later(error) => {}
-                Err(error) => return self.write_failed(py, this, os_error(py, error)),
-            }
-        }
-        self.queue.with(py, |queue| match kept {
-            Some(bytes) => queue.keep(py, bytes.clone_ref(py), sent),
-            None => queue.copy(data.get(sent..).unwrap_or(&[])),
-        })?;
-        if was_empty {
-            self.listen_for_room(py, this)?;
-        }
-        maybe_pause(py, this)
-    }
-
-    /// The protocol hears of room in the context of whoever filled it up.
-    fn listen_for_room(&self, py: Attached<'_>, this: This<'_>) -> PyResult<()> {
-        self.base.writing_in.set(py, Context::copy_current(py)?.into_object());
-        listen_also(py, this, Interest::WRITE)
-    }
-
     #[cold]
     fn write_failed(&self, py: Attached<'_>, this: This<'_>, raised: Raised) -> PyResult<()> {
-        fatal(py, this, raised, c"Fatal write error on socket transport")
+        fatal(py, this, raised, Self::FAILED)
     }
 
     pub(super) fn writelines(py: Attached<'_>, this: This<'_>, lines: Borrowed<'_>) -> PyResult<()> {
@@ -124,7 +94,7 @@ impl SocketTransport {
             this.flush(py, this)?;
         }
         if this.size(py)? > 0 && !this.base.is_lost() {
-            this.listen_for_room(py, this)?;
+            listen_for_room(py, this)?;
             maybe_pause(py, this)?;
         }
         Ok(())

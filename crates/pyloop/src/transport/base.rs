@@ -274,10 +274,24 @@ fn ready_in_debug<T: Transport>(py: Attached<'_>, this: Instance<'_, T>, what: I
 /// A line for asyncio's log in debug mode.
 #[inline]
 pub(crate) fn debug<T: Transport>(py: Attached<'_>, this: Instance<'_, T>, text: &CStr) -> PyResult<()> {
-    let base = this.payload().base();
-    if !base.owner.is_debug() {
+    say(py, this, &this.payload().base().parts().debug, text)
+}
+
+/// One that is worth more than those for debugging, in debug mode.
+pub(crate) fn note<T: Transport>(py: Attached<'_>, this: Instance<'_, T>, text: &CStr) -> PyResult<()> {
+    say(py, this, &this.payload().base().parts().note, text)
+}
+
+#[inline]
+fn say<T: Transport>(
+    py: Attached<'_>,
+    this: Instance<'_, T>,
+    report: &Imported,
+    text: &CStr,
+) -> PyResult<()> {
+    if !this.payload().base().owner.is_debug() {
         return Ok(());
     }
     let text = Owned::interned(py, text)?;
-    base.parts().debug.get(py)?.call(py, [text.borrow(), this.object()]).map(drop)
+    report.get(py)?.call(py, [text.borrow(), this.object()]).map(drop)
 }

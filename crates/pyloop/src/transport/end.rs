@@ -29,7 +29,7 @@ pub(crate) fn lose<T: Transport>(
 }
 
 /// Drops what waits and ends it in the next turn.
-pub(super) fn force_close<T: Transport>(
+pub(crate) fn force_close<T: Transport>(
     py: Attached<'_>,
     this: Instance<'_, T>,
     cause: Borrowed<'_>,

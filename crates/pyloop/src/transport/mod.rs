@@ -5,6 +5,8 @@
 //!   start    connection_made, the first listening, the waiter: scheduled in this order
 //!   end      connection_lost in a turn of its own, out of epoll, then closed; what is left open is said
 //!   flow     water marks, pause_writing and resume_writing
+//!   intake   reading a stream of bytes
+//!   outgo    writing one, at once or into the queue
 //!   queue    what was written and is not sent yet, of a stream of bytes
 //!   socket   the calls on a socket; Python sockets held open, and described
 //!   rows     the methods and attributes that all of them have
@@ -16,15 +18,19 @@
 mod base;
 mod end;
 mod flow;
+mod intake;
+mod outgo;
 mod parts;
 mod queue;
 mod rows;
 mod socket;
 mod start;
 
-pub(crate) use base::{Base, Transport, debug, listen, listen_also, listen_no_more};
-pub(crate) use end::{call_connection_lost, fatal, finalize, is_expected, lose, reportable};
+pub(crate) use base::{Base, Transport, debug, listen, listen_also, listen_no_more, note};
+pub(crate) use end::{call_connection_lost, fatal, finalize, force_close, is_expected, lose, reportable};
 pub(crate) use flow::{Flow, Paced, maybe_pause, maybe_resume};
+pub(crate) use intake::{Intake, Origin};
+pub(crate) use outgo::{Streaming, listen_for_room, put};
 pub(crate) use parts::Parts;
 pub(crate) use queue::{Queue, Sink};
 pub(crate) use rows::{Rows, set_flag, set_to};

@@ -99,6 +99,8 @@ impl<T: Transport> Rows<T> {
         Property::read(c"_sock", |py, this: Instance<'_, T>| Ok(this.payload().base().file.get(py)), c"");
     pub(crate) const SOCK_FD: Property<T> =
         Property::read(c"_sock_fd", |_, this: Instance<'_, T>| Ok(i64::from(this.payload().base().fd)), c"");
+    pub(crate) const PIPE: Property<T> =
+        Property::read(c"_pipe", |py, this: Instance<'_, T>| Ok(this.payload().base().file.get(py)), c"");
 }
 
 impl<T: Paced> Rows<T> {

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny};
 
-use super::{Base, Paced, Parts, Sink};
+use super::{Base, Origin, Paced, Parts, Sink};
 
 /// The number of a socket that is not blocking.
 #[derive(Clone, Copy)]
@@ -35,18 +35,6 @@ impl Socket {
     fn fd(&self) -> BorrowedFd<'_> {
         // SAFETY: open, by contract of `new`, so not -1 either.
         unsafe { BorrowedFd::borrow_raw(self.0) }
-    }
-
-    /// Reads into the spare room of a vector.
-    #[inline]
-    pub(crate) fn receive(self, room: &mut Vec<u8>) -> Result<usize, Errno> {
-        rustix::net::recv(self.fd(), spare_capacity(room), RecvFlags::empty()).map(|(read, _)| read)
-    }
-
-    /// Reads into memory that need not be initialised. That many bytes at its start are, afterwards.
-    #[inline]
-    pub(crate) fn receive_raw(self, room: &mut [MaybeUninit<u8>]) -> Result<usize, Errno> {
-        rustix::net::recv(self.fd(), room, RecvFlags::empty()).map(|((read, _), _)| read.len())
     }
 
     /// Reads into memory.
@@ -76,6 +64,18 @@ impl Socket {
     /// Tells the peer that nothing more comes; it may go on sending.
     pub(crate) fn end(self) -> Result<(), Errno> {
         rustix::net::shutdown(self.fd(), Shutdown::Write)
+    }
+}
+
+impl Origin for Socket {
+    #[inline]
+    fn receive(self, room: &mut Vec<u8>) -> Result<usize, Errno> {
+        rustix::net::recv(self.fd(), spare_capacity(room), RecvFlags::empty()).map(|(read, _)| read)
+    }
+
+    #[inline]
+    fn receive_raw(self, room: &mut [MaybeUninit<u8>]) -> Result<usize, Errno> {
+        rustix::net::recv(self.fd(), room, RecvFlags::empty()).map(|((read, _), _)| read.len())
     }
 }
 

@@ -1,0 +1,55 @@
+//! Writing to a stream of bytes: at once when nothing waits, otherwise into the queue.
+
+use std::ffi::CStr;
+
+use evloop::Interest;
+use pyrt::{Attached, Borrowed, Context, Guarded, Instance, PyResult};
+
+use super::{Paced, Queue, Sink, fatal, is_later, listen_also, maybe_pause, os_error};
+
+/// A transport that writes a stream of bytes.
+pub(crate) trait Streaming: Paced {
+    /// What is said of a write that fails.
+    const FAILED: &'static CStr;
+
+    fn queue(&self) -> &Guarded<Queue>;
+
+    /// Where bytes go to, as long as it is open. Users of the result run no Python code in between.
+    fn sink(&self, py: Attached<'_>) -> Option<impl Sink>;
+}
+
+/// Sends now if nothing waits; what is left is queued, by reference if it is a `bytes`.
+#[inline]
+pub(crate) fn put<T: Streaming>(
+    py: Attached<'_>,
+    this: Instance<'_, T>,
+    data: &[u8],
+    kept: Option<Borrowed<'_>>,
+) -> PyResult<()> {
+    let transport = this.payload();
+    let Some(sink) = transport.sink(py) else { return Ok(()) };
+    let was_empty = transport.size(py)? == 0;
+    let mut sent = 0;
+    if was_empty {
+        match sink.send(data) {
+            Ok(all) if all == data.len() => return Ok(()),
+            Ok(some) => sent = some,
+            Err(error) if is_later(error) => {}
+            Err(error) => return fatal(py, this, os_error(py, error), T::FAILED),
+        }
+    }
+    transport.queue().with(py, |queue| match kept {
+        Some(bytes) => queue.keep(py, bytes.clone_ref(py), sent),
+        None => queue.copy(data.get(sent..).unwrap_or(&[])),
+    })?;
+    if was_empty {
+        listen_for_room(py, this)?;
+    }
+    maybe_pause(py, this)
+}
+
+/// The protocol hears of room in the context of whoever filled it up.
+pub(crate) fn listen_for_room<T: Paced>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<()> {
+    this.payload().base().writing_in.set(py, Context::copy_current(py)?.into_object());
+    listen_also(py, this, Interest::WRITE)
+}
