@@ -195,13 +195,8 @@ async def test_f4_unknown_numbers_are_not_registered(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("kind", ["reader", "writer"])
-async def test_f4_a_socket_that_was_closed_is_still_known_by_its_object(
-    loop: Loop, kind: str, column: str, request: pytest.FixtureRequest
-) -> None:
+async def test_f4_a_socket_that_was_closed_is_still_known_by_its_object(loop: Loop, kind: str) -> None:
     """Its number is -1 by then; whoever registered it can take it back all the same."""
-    if column == "ours":
-        reason = "registrations are known by number only so far"
-        request.applymarker(pytest.mark.xfail(reason=reason, raises=ValueError))
     left, right = pair()
     getattr(loop, f"add_{kind}")(left, print)
     left.close()

@@ -21,6 +21,7 @@ mod datagram;
 mod entry;
 mod event_loop;
 mod fault;
+mod files;
 mod handle;
 mod module;
 mod pipe;

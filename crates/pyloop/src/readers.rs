@@ -137,6 +137,7 @@ impl Loop {
         direction: Interest,
     ) -> PyResult<Typed<Handle>> {
         self.check_open(py)?;
+        let file = (!fd.is_int()).then(|| fd.clone_ref(py));
         let fd = number(py, self, fd)?;
         let handle = self.native().handle.create(py, Handle::new(Bound::new(py, this, request)?))?;
         let mut waiting = Some(handle.clone_ref(py));
@@ -147,6 +148,7 @@ impl Loop {
             Err(Refused::Core(error)) => return Err(fault::raise(py, error)),
             Err(Refused::Taken) => return Err(taken(py, fd)),
         }
+        drop(self.state.with(py, |state| state.files.set(fd, direction, file))?);
         self.rouse(py)?;
         Ok(handle)
     }
@@ -155,13 +157,25 @@ impl Loop {
         if self.is_closed() {
             return Ok(false);
         }
-        let fd = number(py, self, fd)?;
+        let fd = match number(py, self, fd) {
+            Err(raised) if raised.matches(py, &Kind::ValueError.class(py)) => {
+                let Some(known) = self.state.with(py, |state| state.files.find(fd))? else {
+                    return Err(raised);
+                };
+                raised.clear(py);
+                known
+            }
+            number => number?,
+        };
         self.unlisten(py, fd, direction)
     }
 
     /// Takes the callback of one direction away and cancels it. Whether there was one.
     pub(crate) fn unlisten(&self, py: Attached<'_>, fd: i32, direction: Interest) -> PyResult<bool> {
-        let removed = self.state.with(py, |state| take(state, fd, direction))?;
+        let (removed, file) = self
+            .state
+            .with(py, |state| (take(state, fd, direction), state.files.set(fd, direction, None)))?;
+        drop(file);
         match removed.map_err(|error| fault::raise(py, error))? {
             Some(handle) => bound::cancel(py, handle.instance()).map(|()| true),
             None => Ok(false),

@@ -13,6 +13,7 @@ use pyrt::{Attached, Confined, PyResult, Traverse, Typed, Visit, Visited, confin
 
 use crate::bound::IsHandle;
 use crate::entry::{Entry, Posted, Source};
+use crate::files::Files;
 use crate::timer::TimerHandle;
 
 /// A core that carries Python objects.
@@ -36,17 +37,19 @@ pub(crate) struct State {
     /// The room of the batch that was run last.
     spare: VecDeque<Entry>,
     pub(crate) by_fd: Vec<Option<SourceToken>>,
+    pub(crate) files: Files,
     /// The loop's thread waits, and nobody has woken it yet.
     asleep: bool,
 }
 
-confined!(State { core, ready, spare, by_fd, asleep });
+confined!(State { core, ready, spare, by_fd, files, asleep });
 
 impl Traverse for State {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
         self.core.traverse(visit)?;
         self.ready.traverse(visit)?;
-        self.spare.traverse(visit)
+        self.spare.traverse(visit)?;
+        self.files.traverse(visit)
     }
 }
 
