@@ -30,16 +30,19 @@ FOR_NIF = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(abspath $(VENV)/python) \
 # Erlang for the same Python; what rebar3 builds lies with the rest.
 FOR_ERLANG = PYTHON=$(abspath $(VENV)/python) REBAR_BASE_DIR=$(CURDIR)/build/erl
 
+# What is quick to fail stands first.
+TESTS = test-rust test-python test-erlang test-loop test-programs test-install test-free-threaded conformance test-loom \
+	test-tools test-tsan
+
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup ext pythons run test test-rust test-python test-loop test-programs test-install test-loom \
-	test-tools test-tsan test-valgrind conformance conformance-suites report-uvloop soak lint lint-layers lint-rust \
-	lint-python lint-erlang test-erlang fmt bench doctor clean
+.PHONY: help setup ext pythons run test $(TESTS) test-valgrind conformance-suites report-uvloop soak lint lint-layers \
+	lint-rust lint-python lint-erlang fmt bench doctor clean
 
 help: ## this list
 	@echo 'make <target> [PYTHON=python3.x] [CARGO=cargo]'
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 setup: ## install what is missing: Debian packages (as root), the Python tools (into build/)
 	@tools/setup.sh
@@ -53,8 +56,7 @@ pythons: ## CPython 3.14 with and without the GIL, from Debian's source, once, i
 run: setup ## the tour: what the event loop can do, shown live
 	$(CARGO) run --release -p evloop --example tour
 
-test: test-rust test-python test-erlang test-loop test-programs test-install conformance test-loom test-tools \
-	test-tsan ## all the tests
+test: $(TESTS) ## all the tests
 
 test-rust: setup ## the tests of the crates that do not know Python
 	$(CARGO) test $(WITHOUT_PYTHON)
@@ -78,6 +80,9 @@ report-uvloop: setup ## the same on uvloop: a report, which fails nothing
 test-install: setup ## pip install into a fresh environment, and a web server on it
 	tools/test_install.sh
 
+test-free-threaded: setup ## the loop on a Python without a GIL, where one is at hand
+	tools/test_free_threaded.sh
+
 conformance: setup ## CPython's own asyncio tests on stdlib's loop and on ours, on every Python here
 	tools/conformance.sh
 
@@ -97,6 +102,10 @@ test-tools: setup ## the tests of tools/, bench/ and this Makefile
 
 test-tsan: setup ## evloop's tests under ThreadSanitizer, where this machine can
 	tools/tsan.sh
+
+test-valgrind: setup ## the native paths under valgrind's memcheck: most of an hour
+	@tools/debian.sh tools/debian-packages.txt valgrind
+	tools/test_env.sh python tools/valgrind.py
 
 lint: lint-layers lint-rust lint-python lint-erlang ## everything that needs no test run: layers, style, types, documentation
 

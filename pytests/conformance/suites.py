@@ -252,7 +252,14 @@ def main() -> int:
         # Much of a run is waiting. Side by side only with a network each: some ports are fixed.
         with concurrent.futures.ThreadPoolExecutor(2 if can_isolate() else 1) as pool:
             stdlib, ours = pool.map(column, (hooks.STDLIB, arguments.factory))
-        result = columns.compare(stdlib, ours, columns.read_rules(HERE / "exceptions.toml", name))
+        rules = columns.read_rules(HERE / "exceptions.toml", name)
+        result = columns.compare(stdlib, ours, rules)
+        # Some of these tests give a process three seconds, on whatever machine: what fared worse gets one
+        # more run, with the machine to itself. What stdlib's loop made of it stands.
+        if again := sorted(result.worse):
+            print(f"  {name}: {len(again)} tests once more: {', '.join(again[:5])}", flush=True)
+            ours |= run_column(python, sources, suite, arguments.factory, again, arguments.limit)
+            result = columns.compare(stdlib, ours, rules)
         good = sum(outcome.outcome in columns.PASSED for outcome in stdlib.values())
         python_version = sys.version.split()[0]
         print(f"{name} {suite['version'][0]} on Python {python_version}: stdlib {good} passed,", end=" ")

@@ -1,0 +1,102 @@
+"""Runs the native paths of the loop under valgrind's memcheck, and judges what it says.
+
+    python tools/valgrind.py [arguments for pytest]
+
+Every access to memory that is not the program's counts, whoever made it, for a reference given away once too
+often shows in the interpreter; a leak counts if our module is on its stack, as CPython leaks by design. What
+CPython does on purpose stands in valgrind.supp. Ends with `N passed, N failed`: tests, and then errors too.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parent
+# One test of a kind for every native path; the soak adds connections of all kinds that end in all ways.
+TESTS = [
+    "pytests/loop/test_handles.py",
+    "pytests/loop/test_flow.py",
+    "pytests/loop/test_sock.py",
+    "pytests/loop/test_stream_end.py",
+    "pytests/loop/test_stream_read.py",
+    "pytests/loop/test_stream_write.py",
+    "pytests/loop/test_tls_native.py",
+    "pytests/loop/test_udp.py",
+]
+OPTIONS = ["-p", "no:cacheprovider", "-p", "no:faulthandler", "-q", "-k", "not debug"]
+
+
+def command(report: Path) -> list[str]:
+    return [
+        "valgrind",
+        "--tool=memcheck",
+        "--leak-check=full",
+        "--show-leak-kinds=definite",
+        "--errors-for-leak-kinds=definite",
+        "--num-callers=40",
+        "--keep-debuginfo=yes",
+        f"--suppressions={HERE / 'valgrind.supp'}",
+        "--child-silent-after-fork=yes",
+        "--xml=yes",
+        f"--xml-file={report}",
+        sys.executable,
+    ]
+
+
+def errors(report: Path) -> Iterator[tuple[str, str]]:
+    """What was found: its kind, and where."""
+    for error in ElementTree.parse(report).getroot().iter("error"):
+        kind = error.findtext("kind", "")
+        frames = list(error.iter("frame"))
+        ours = any("_native" in frame.findtext("obj", "") for frame in frames)
+        if kind.startswith("Leak_") and not ours:
+            continue
+        names = [frame.findtext("fn") or frame.findtext("obj") or "?" for frame in frames]
+        yield kind, "\n".join(f"      {name}" for name in names[:25])
+
+
+def run(words: list[str], report: Path) -> tuple[int, str]:
+    environment = os.environ | {
+        "PYTHONMALLOC": "malloc",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "LOOPS": "ours",
+        "LOOP_TEST_LIMIT": "600",
+    }
+    process = subprocess.Popen(
+        [*command(report), *words], env=environment, stdout=subprocess.PIPE, text=True, errors="replace"
+    )
+    assert process.stdout is not None
+    text = ""
+    for line in process.stdout:
+        print(line, end="", flush=True)
+        text += line
+    return process.wait(), text
+
+
+def main() -> int:
+    passed = failed = 0
+    tests = sys.argv[1:] or TESTS
+    programs = [["-m", "pytest", *OPTIONS, *tests]]
+    if not sys.argv[1:]:
+        programs.append(["pytests/soak/soak.py", "--connections", "150", "--concurrency", "10"])
+    for words in programs:
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder, "report.xml")
+            status, text = run(words, report)
+            passed += sum(int(number) for number in re.findall(r"(\d+) passed", text))
+            failed += sum(int(number) for number in re.findall(r"(\d+) failed", text))
+            failed += status != 0 and not re.search(r"[1-9]\d* failed", text)
+            for kind, where in errors(report):
+                failed += 1
+                print(f"  {kind}\n{where}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
