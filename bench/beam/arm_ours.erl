@@ -1,7 +1,7 @@
 %%% Ours: the application `erlang_python` as a user starts it.
 -module(arm_ours).
 
--export([start/0, call/3, cast/3, prepare_casts/0, await_casts/1]).
+-export([start/0, call/3, cast/3, prepare_casts/0, await_casts/1, register_same/0]).
 
 -spec start() -> ok.
 start() ->
@@ -32,3 +32,6 @@ await_casts(Calls) ->
         Calls -> ok;
         Fewer when Fewer < Calls -> await_casts(Calls)
     end.
+
+-spec register_same() -> ok.
+register_same() -> py:register_function(bench_same, fun([Value]) -> Value end).

@@ -2,7 +2,7 @@
 %%% One process owns the port; calls go through it and are told apart by a number.
 -module(arm_port).
 
--export([start/0, call/3, cast/3, prepare_casts/0, await_casts/1]).
+-export([start/0, call/3, cast/3, prepare_casts/0, await_casts/1, register_same/0]).
 
 -spec start() -> ok.
 start() ->
@@ -26,10 +26,15 @@ serve(Port, Waiting, Number) ->
             true = port_command(Port, term_to_binary({none, Request})),
             serve(Port, Waiting, Number);
         {Port, {data, Data}} ->
-            {Answered, Answer} = binary_to_term(Data),
-            {{Caller, Tag}, Left} = maps:take(Answered, Waiting),
-            Caller ! {Tag, Answer},
-            serve(Port, Left, Number)
+            case binary_to_term(Data) of
+                {callback, Value} ->
+                    true = port_command(Port, term_to_binary(Value)),
+                    serve(Port, Waiting, Number);
+                {Answered, Answer} ->
+                    {{Caller, Tag}, Left} = maps:take(Answered, Waiting),
+                    Caller ! {Tag, Answer},
+                    serve(Port, Left, Number)
+            end
     end.
 
 -spec call(module(), atom(), [term()]) -> term().
@@ -48,3 +53,7 @@ prepare_casts() -> ok.
 
 -spec await_casts(pos_integer()) -> ok.
 await_casts(Calls) -> bench_clock:wanted(call(bench_python, total, []), Calls).
+
+%% The port answers callbacks with what they bring.
+-spec register_same() -> ok.
+register_same() -> ok.

@@ -5,7 +5,7 @@
 
 -spec run(module(), #{row := atom(), atom() => term()}) -> [{string(), number()}].
 run(Arm, #{row := call} = Params) ->
-    ok = py:register_function(bench_same, fun([Value]) -> Value end),
+    ok = Arm:register_same(),
     many(Arm, callbacks, [], maps:get(batch, Params, 500), Params, fun(Count, Done) -> Done =:= Count end);
 run(Arm, #{row := How} = Params) ->
     many(Arm, chain, [How], maps:get(batch, Params, 500), Params, fun(_, Done) -> Done =:= <<"done">> end).

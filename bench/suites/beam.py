@@ -62,7 +62,7 @@ _CALLBACKS = (
     Case(
         id="callbacks.call",
         topic="callbacks",
-        arms=(_arm(OURS, "callbacks"),),
+        arms=(_arm(OURS, "callbacks"), _arm(PORT, "callbacks")),
         metrics=(Metric("`erlang.call`, there and back", "calls/s", "higher"),),
         params=("row=call",),
         quick=("row=call", "millis=50"),
@@ -167,7 +167,7 @@ SUITE = Suite(
         _calls("binary", "a binary of 1 MiB, there and back"),
         *_CALLBACKS,
         _others("ticks", "a sleep of 1 ms under load", OURS, PORT, FLOOR, NOTHING),
-        _others("files", "`file:read_file` with ten blocked calls", OURS, NOTHING),
+        _others("files", "`file:read_file` with ten blocked calls", OURS, PORT, NOTHING),
     ),
     build=build,
     versions=versions,
