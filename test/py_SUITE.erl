@@ -27,14 +27,14 @@
          introspection_answers/1]).
 
 all() ->
-    [Name || {Name, 1} <- ?MODULE:module_info(exports), not lists:member(Name, [module_info, init_per_suite, end_per_suite])].
+    py_test:cases(?MODULE).
 
 init_per_suite(Config) ->
-    {ok, _} = application:ensure_all_started(erlang_python),
+    ok = py_test:start(),
     Config.
 
 end_per_suite(_Config) ->
-    application:stop(erlang_python).
+    py_test:stop().
 
 init_per_testcase(_Case, Config) ->
     Config.
@@ -127,7 +127,7 @@ a_tight_loop_is_stopped_by_its_timeout(_Config) ->
     Before = maps:get(interrupted, py:stats()),
     {error, timeout} = py:eval(spin(), #{}, 50),
     %% All contexts serve again: as many calls at once as there are.
-    wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end),
+    py_test:wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end),
     true = maps:get(interrupted, py:stats()) > Before.
 
 code_that_swallows_the_interrupt_is_stopped(_Config) ->
@@ -138,7 +138,7 @@ code_that_swallows_the_interrupt_is_stopped(_Config) ->
            "        except BaseException: pass\n",
     _ = py_pool:broadcast(Code),
     {error, timeout} = py:call('__main__', stubborn, [], #{}, 20),
-    wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end).
+    py_test:wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end).
 
 %% Requests that end just when their time is over, each followed by one that must be unharmed.
 an_interrupt_never_hits_the_next_request(_Config) ->
@@ -160,20 +160,20 @@ nothing_is_left_in_the_mailbox(_Config) ->
 
 a_dead_caller_frees_its_context(_Config) ->
     Callers = [spawn(fun() -> py:eval(spin(), #{}, infinity) end) || _ <- lists:seq(1, py:num_workers())],
-    wait_until(fun() -> maps:get(idle, py:stats()) =:= 0 end),
+    py_test:wait_until(fun() -> maps:get(idle, py:stats()) =:= 0 end),
     [exit(Pid, kill) || Pid <- Callers],
-    wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end).
+    py_test:wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end).
 
 queued_requests_of_the_dead_are_skipped(_Config) ->
     ok = py:register_function(never, fun([Pid]) -> Pid ! never end),
     Self = self(),
     Busy = [spawn(fun() -> py:call(time, sleep, [0.2]) end) || _ <- lists:seq(1, py:num_workers())],
-    wait_until(fun() -> maps:get(idle, py:stats()) =:= 0 end),
+    py_test:wait_until(fun() -> maps:get(idle, py:stats()) =:= 0 end),
     Queued = spawn(fun() -> py:call(erlang, never, [Self]) end),
-    wait_until(fun() -> maps:get(queued, py:stats()) =:= 1 end),
+    py_test:wait_until(fun() -> maps:get(queued, py:stats()) =:= 1 end),
     exit(Queued, kill),
-    [wait_until(fun() -> not is_process_alive(Pid) end) || Pid <- Busy],
-    wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end),
+    [py_test:wait_until(fun() -> not is_process_alive(Pid) end) || Pid <- Busy],
+    py_test:wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end),
     receive never -> error(it_ran) after 0 -> ok end,
     ok = py:unregister_function(never).
 
@@ -203,14 +203,3 @@ introspection_answers(_Config) ->
     {ok, _} = py:gc(0),
     #{num_workers := 4, available_workers := 4, checked_out := 0, pending_requests := 0} = py_pool:get_stats(),
     true = lists:member(py:execution_mode(), [free_threaded, subinterp, multi_executor]).
-
-wait_until(Condition) ->
-    wait_until(Condition, 500).
-
-wait_until(_Condition, 0) ->
-    error({never_came_true, py:stats()});
-wait_until(Condition, Tries) ->
-    case Condition() of
-        true -> ok;
-        false -> receive after 10 -> wait_until(Condition, Tries - 1) end
-    end.

@@ -1,4 +1,4 @@
-"""Owns the names of `erlang` that need the Erlang VM, inside of it: a thin layer over `_bridge`, the VM's side.
+"""Owns the names of `erlang` that need the Erlang VM, inside of it: a thin layer over `_bridge`.
 
 A function that Erlang registered is an attribute of the module, so `erlang.name(...)` and
 `from erlang import name` find it.

@@ -1,0 +1,79 @@
+%% Contexts: namespaces, threads, and their restart.
+-module(py_context_SUITE).
+
+-export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([each_context_has_its_own_namespace/1,
+         a_context_keeps_its_thread/1,
+         a_killed_context_is_restarted_alone/1,
+         the_caller_of_a_killed_context_is_told/1,
+         a_closed_context_refuses_requests/1,
+         a_bound_context_serves_only_those_who_name_it/1,
+         blocked_calls_hold_no_scheduler/1]).
+
+all() ->
+    py_test:cases(?MODULE).
+
+init_per_suite(Config) ->
+    ok = py_test:start(),
+    Config.
+
+end_per_suite(_Config) ->
+    py_test:stop().
+
+contexts() ->
+    [Context || {_, _, Context} <- py_context:all()].
+
+each_context_has_its_own_namespace(_Config) ->
+    [ok = py_request:exec(Context, "me = " ++ integer_to_list(N), 5000) || {N, _, Context} <- py_context:all()],
+    [{ok, N} = py_request:eval(Context, "me", #{}, 5000) || {N, _, Context} <- py_context:all()].
+
+a_context_keeps_its_thread(_Config) ->
+    [begin
+         Ident = fun() -> py_request:call(Context, call, {threading, get_ident}, [], #{}, 5000) end,
+         {ok, Thread} = Ident(),
+         [{ok, Thread} = Ident() || _ <- lists:seq(1, 20)]
+     end || Context <- contexts()].
+
+a_killed_context_is_restarted_alone(_Config) ->
+    [ok = py_request:exec(Context, "mark = 1", 5000) || Context <- contexts()],
+    [{1, Victim, _} | Others] = py_context:all(),
+    exit(Victim, kill),
+    py_test:wait_until(fun() -> length(py_context:all()) =:= 4 andalso py:num_workers() =:= 4 end),
+    [{1, New, Context} | Others] = py_context:all(),
+    true = New =/= Victim,
+    {error, {'NameError', _}} = py_request:eval(Context, "mark", #{}, 5000),
+    [{ok, 1} = py_request:eval(Other, "mark", #{}, 5000) || {_, _, Other} <- Others].
+
+the_caller_of_a_killed_context_is_told(_Config) ->
+    [{N, Victim, Context} | _] = py_context:all(),
+    Self = self(),
+    spawn(fun() -> Self ! {told, py_request:eval(Context, "[0 for _ in iter(int, 1)]", #{}, 20000)} end),
+    py_test:wait_until(fun() -> maps:get(idle, py:stats()) < 4 end),
+    exit(Victim, kill),
+    receive {told, {error, Reason}} -> true = Reason =/= timeout after 10000 -> error(not_told) end,
+    py_test:wait_until(fun() -> length(py_context:all()) =:= 4 andalso lists:keymember(N, 1, py_context:all()) end).
+
+a_closed_context_refuses_requests(_Config) ->
+    [{_, Victim, Context} | _] = py_context:all(),
+    exit(Victim, kill),
+    py_test:wait_until(fun() -> py_request:eval(Context, "1", #{}, 1000) =:= {error, closed} end),
+    py_test:wait_until(fun() -> length(py_context:all()) =:= 4 end).
+
+a_bound_context_serves_only_those_who_name_it(_Config) ->
+    [Context | _] = contexts(),
+    true = py_nif:context_bind(Context),
+    false = py_nif:context_bind(Context),
+    1 = maps:get(checked_out, py_pool:get_stats()),
+    {ok, Thread} = py_request:call(Context, call, {threading, get_ident}, [], #{}, 5000),
+    Others = [py:call_async(threading, get_ident, []) || _ <- lists:seq(1, 200)],
+    [begin {ok, Other} = py:await(Ref), true = Other =/= Thread end || Ref <- Others],
+    true = py_nif:context_unbind(Context),
+    0 = maps:get(checked_out, py_pool:get_stats()).
+
+%% While every context sleeps in C, files are read as ever and no scheduler is held.
+blocked_calls_hold_no_scheduler(_Config) ->
+    Sleepers = [py:call_async(time, sleep, [0.5]) || _ <- contexts()],
+    py_test:wait_until(fun() -> maps:get(idle, py:stats()) =:= 0 end),
+    {ok, _} = file:read_file(code:which(?MODULE)),
+    [receive {py_response, Ref, _} -> error(over_too_soon) after 0 -> ok end || Ref <- Sleepers],
+    [{ok, none} = py:await(Ref) || Ref <- Sleepers].

@@ -1,0 +1,34 @@
+%% What the suites share: starting the application, and waiting for something to become true.
+-module(py_test).
+
+-export([start/0, start/1, stop/0, cases/1, wait_until/1]).
+
+start() ->
+    start([]).
+
+%% Starts the application with an environment of its own.
+start(Env) ->
+    _ = application:load(erlang_python),
+    [ok = application:set_env(erlang_python, Key, Value) || {Key, Value} <- Env],
+    {ok, _} = application:ensure_all_started(erlang_python),
+    ok.
+
+stop() ->
+    ok = application:stop(erlang_python),
+    ok = application:unload(erlang_python).
+
+%% Every exported function with one argument is a case.
+cases(Module) ->
+    Others = [module_info, init_per_suite, end_per_suite],
+    [Name || {Name, 1} <- Module:module_info(exports), not lists:member(Name, Others)].
+
+wait_until(Condition) ->
+    wait_until(Condition, 2000).
+
+wait_until(_Condition, 0) ->
+    error({never_came_true, py:stats()});
+wait_until(Condition, Tries) ->
+    case Condition() of
+        true -> ok;
+        false -> receive after 5 -> wait_until(Condition, Tries - 1) end
+    end.
