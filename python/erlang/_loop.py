@@ -1,7 +1,7 @@
 """Owns `ErlangEventLoop`: the native loop under asyncio's own policy.
 
 `_native.Loop` comes first among the bases and has the hot path; everything else (servers, connections,
-executors, asynchronous generators, signals, `sock_*`) is inherited from the loop of the Python at hand, so it
+executors, asynchronous generators, signals) is inherited from the loop of the Python at hand, so it
 behaves as that one does.
 """
 
@@ -14,6 +14,7 @@ from typing import Any, TypeVarTuple
 
 from . import _native
 from ._secure import Secure
+from ._sock import Sockets
 from ._stdlib import StdlibLoop
 from ._subprocess import Subprocesses
 from ._transports import Transports
@@ -23,7 +24,7 @@ _Ts = TypeVarTuple("_Ts")
 _HAS_SETUP = sys.version_info >= (3, 13)
 
 
-class ErlangEventLoop(_native.Loop, Secure, Transports, Subprocesses):
+class ErlangEventLoop(_native.Loop, Sockets, Secure, Transports, Subprocesses):
     """An asyncio event loop with its hot path in Rust. Any number of them, each on a thread of its own."""
 
     # What asyncio's loops set. With slots the dict stays unmade, and calls of methods are specialised.
@@ -45,7 +46,6 @@ class ErlangEventLoop(_native.Loop, Secure, Transports, Subprocesses):
         "_signal_handlers",
         "_ssock",
         "_timer_cancelled_count",
-        "_transports",
         "_unix_server_sockets",
         "slow_callback_duration",
     )

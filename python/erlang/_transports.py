@@ -8,7 +8,7 @@ import socket
 import sys
 from asyncio import constants, trsock
 from asyncio.log import logger
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 from . import _native
@@ -28,6 +28,32 @@ def _is_real(sock: Any) -> bool:
     return issubclass(type(sock), socket.socket)
 
 
+class _Table(MutableMapping[int, Any]):
+    """`loop._transports`: which transport has an fd. asyncio's view of a native table."""
+
+    def __init__(self, loop: Any) -> None:
+        self._loop = loop
+
+    def __getitem__(self, fd: int) -> Any:
+        transport = self._loop._transport_of(fd)
+        if transport is None:
+            raise KeyError(fd)
+        return transport
+
+    def __setitem__(self, fd: int, transport: Any) -> None:
+        self._loop._keep_transport(fd, transport)
+
+    def __delitem__(self, fd: int) -> None:
+        del self._loop._all_transports()[fd]  # for the KeyError
+        self._loop._keep_transport(fd, None)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._loop._all_transports())
+
+    def __len__(self) -> int:
+        return len(self._loop._all_transports())
+
+
 class Transports(StdlibLoop):
     """The hooks that asyncio's loops make transports with; each can be given another class on its own."""
 
@@ -35,6 +61,14 @@ class Transports(StdlibLoop):
     _debug: Any
     _ensure_fd_no_transport: Any
     _start_serving: Any
+
+    @property
+    def _transports(self) -> _Table:
+        return _Table(self)
+
+    @_transports.setter
+    def _transports(self, value: object) -> None:
+        """asyncio's loops assign a dictionary of their own."""
 
     def _make_socket_transport(
         self, sock: Any, protocol: Any, waiter: Any = None, *, extra: Any = None, server: Any = None

@@ -171,6 +171,12 @@ impl<S, T, M: Send> Core<S, T, M> {
         self.sources.set_interest(token.key_on(self.id)?, interest)
     }
 
+    /// [`set_interest`](Self::set_interest) for a registration that was left alone for a while, so that its fd may have been
+    /// closed since: the kernel is asked even if nothing changes, and [`Error::BadFd`] says that it has forgotten the fd.
+    pub fn renew_interest(&mut self, token: SourceToken, interest: Interest) -> Result<()> {
+        self.sources.renew_interest(token.key_on(self.id)?, interest)
+    }
+
     /// Stops listening. The fd comes back when the poller has forgotten it, so closing it then is safe.
     pub fn deregister(&mut self, token: SourceToken) -> Result<(Fd, S)> {
         self.sources.remove(token.key_on(self.id)?)

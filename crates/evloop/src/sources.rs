@@ -100,6 +100,15 @@ impl<S> Sources<S> {
         Ok(())
     }
 
+    /// The same, without relying on what the kernel was told before.
+    pub(crate) fn renew_interest(&mut self, key: SourceKey, interest: Interest) -> Result<()> {
+        let source = self.slots.get_mut(key).ok_or(Error::StaleToken)?;
+        if source.interest != interest || interest == Interest::NONE {
+            return self.set_interest(key, interest);
+        }
+        self.poller.modify(source.fd.raw(), key.data().as_ffi(), interest)
+    }
+
     /// Ends a registration. By the time the fd comes back the poller has forgotten it.
     pub(crate) fn remove(&mut self, key: SourceKey) -> Result<(Fd, S)> {
         let source = self.slots.remove(key).ok_or(Error::StaleToken)?;

@@ -256,3 +256,20 @@ fn owned_fds_are_closed_at_stop_and_callbacks_dropped() {
     assert_eq!(events.stop_timeout(Duration::from_secs(60)).report().unwrap().panics, 0);
     assert_eq!(write(&writer, b"x"), Err(rustix::io::Errno::PIPE));
 }
+
+#[test]
+fn renewing_an_interest_finds_out_that_the_fd_was_closed() {
+    let mut core: Core<u8, (), ()> = Core::new(Tuning::default()).unwrap();
+    let (reader, writer) = pipe().unwrap();
+    let number = reader.as_raw_fd();
+    let token = core.register(Fd::Lent(number), Interest::READ, 1).unwrap();
+    core.renew_interest(token, Interest::READ).unwrap();
+    write(&writer, b"x").unwrap();
+    core.poll(Wait::No).unwrap();
+    assert!(core.next_event().is_some());
+    // The number has a new owner, whom the registration is not of.
+    let (other, _writer) = pipe().unwrap();
+    rustix::io::dup2(&other, &mut std::mem::ManuallyDrop::new(reader)).unwrap();
+    core.set_interest(token, Interest::READ).unwrap();
+    assert!(matches!(core.renew_interest(token, Interest::READ), Err(Error::BadFd { fd }) if fd == number));
+}

@@ -6,6 +6,7 @@ use pyrt::{Attached, Borrowed, Confined, Owned, PyResult, Traverse, Typed, Visit
 use crate::bound::{IsHandle, run_foreign};
 use crate::handle::Handle;
 use crate::module::Native;
+use crate::sock::Operation;
 use crate::timer::TimerHandle;
 
 /// What a native object does when its fd is ready, or when its turn has come (then with no interest).
@@ -84,44 +85,83 @@ impl Entry {
     }
 }
 
+/// Who is told that an fd is ready in one direction.
+pub(crate) enum Listener {
+    /// A callback given to `add_reader` or `add_writer`.
+    Handle(Typed<Handle>),
+    /// A `sock_*` call.
+    Operation(Typed<Operation>),
+}
+
+impl Traverse for Listener {
+    fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
+        match self {
+            Self::Handle(handle) => handle.bound().show(handle.object(), visit),
+            Self::Operation(operation) => operation.traverse(visit),
+        }
+    }
+}
+
+/// What is registered for the number of an fd that somebody else owns.
+pub(crate) struct Listeners {
+    pub(crate) fd: i32,
+    pub(crate) reader: Option<Listener>,
+    pub(crate) writer: Option<Listener>,
+    /// A weak reference to the socket that had the number when a `sock_*` call last registered it. A socket has but one such
+    /// reference, so to compare them is to compare sockets.
+    pub(crate) sock: Option<Owned>,
+    /// Nobody waits to read, but epoll listens on: the next call most likely waits for the same.
+    pub(crate) resting: bool,
+}
+
+impl Listeners {
+    pub(crate) fn new(fd: i32) -> Self {
+        Self { fd, reader: None, writer: None, sock: None, resting: false }
+    }
+
+    /// The place of the listener for one direction.
+    pub(crate) fn place(&mut self, direction: Interest) -> &mut Option<Listener> {
+        if direction == Interest::READ { &mut self.reader } else { &mut self.writer }
+    }
+
+    /// What is listened for on behalf of somebody.
+    pub(crate) fn wanted(&self) -> Interest {
+        let read = if self.reader.is_some() { Interest::READ } else { Interest::NONE };
+        let write = if self.writer.is_some() { Interest::WRITE } else { Interest::NONE };
+        read.with(write)
+    }
+}
+
 /// Whose a registered fd is.
 pub(crate) enum Source {
-    /// Of callbacks given to `add_reader` and `add_writer`.
-    Callbacks { fd: i32, reader: Option<Typed<Handle>>, writer: Option<Typed<Handle>> },
+    /// Of callbacks and `sock_*` calls.
+    Lent(Listeners),
     /// Of a native object.
     Native(Owned, ReadyFn),
 }
 
 impl Source {
-    /// The place of the callback for one direction.
-    pub(crate) fn callback(&mut self, direction: Interest) -> Option<&mut Option<Typed<Handle>>> {
+    pub(crate) fn listeners(&mut self) -> Option<&mut Listeners> {
         match self {
-            Self::Callbacks { reader, .. } if direction == Interest::READ => Some(reader),
-            Self::Callbacks { writer, .. } => Some(writer),
+            Self::Lent(listeners) => Some(listeners),
             Self::Native(..) => None,
         }
     }
 
-    /// What is listened for, going by the callbacks.
-    pub(crate) fn wanted(&self) -> Interest {
-        match self {
-            Self::Callbacks { reader, writer, .. } => {
-                let read = if reader.is_some() { Interest::READ } else { Interest::NONE };
-                let write = if writer.is_some() { Interest::WRITE } else { Interest::NONE };
-                read.with(write)
-            }
-            Self::Native(..) => Interest::NONE,
-        }
+    /// Whether nobody waits for it.
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self, Self::Lent(listeners) if listeners.wanted() == Interest::NONE)
     }
 }
 
 impl Traverse for Source {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
         match self {
-            Self::Callbacks { reader, writer, .. } => [reader, writer]
-                .into_iter()
-                .flatten()
-                .try_for_each(|handle| handle.bound().show(handle.object(), visit)),
+            Self::Lent(listeners) => {
+                listeners.reader.traverse(visit)?;
+                listeners.writer.traverse(visit)?;
+                listeners.sock.traverse(visit)
+            }
             Self::Native(object, _) => object.traverse(visit),
         }
     }

@@ -9,11 +9,12 @@ use pyrt::{
     StateRef, Traverse, TypeSlot, Visit, Visited, confined,
 };
 
+use crate::entry::Source;
 use crate::fault;
 use crate::module::{MODULE, Native};
 use crate::schedule::seconds;
 use crate::state::{PyCore, State};
-use crate::transport::Scratch;
+use crate::transport::{Scratch, Table};
 
 /// The native part of an event loop.
 pub struct Loop {
@@ -31,14 +32,31 @@ pub struct Loop {
     /// Where transports read to: one buffer for all of them, made by the first.
     pub(crate) scratch: Guarded<Scratch>,
     pub(crate) task_factory: ObjCell,
+    /// A future that is done.
+    pub(crate) done: ObjCell,
+    pub(crate) transports: Guarded<Table>,
 }
 
-confined!(Loop { state, native, tls, stopping, closed, is_debug, debug, thread, scratch, task_factory });
+confined!(Loop {
+    state,
+    native,
+    tls,
+    stopping,
+    closed,
+    is_debug,
+    debug,
+    thread,
+    scratch,
+    task_factory,
+    done,
+    transports
+});
 
 impl Traverse for Loop {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
         self.state.traverse(visit)?;
         self.task_factory.traverse(visit)?;
+        self.done.traverse(visit)?;
         self.native.traverse(visit)?;
         self.tls.traverse(visit)
     }
@@ -46,6 +64,7 @@ impl Traverse for Loop {
     fn clear(&self, py: Attached<'_>) {
         self.state.clear(py);
         self.task_factory.clear(py);
+        self.done.clear(py);
     }
 }
 
@@ -78,6 +97,17 @@ impl Class for Loop {
         Method::fast(c"_add_writer", Loop::add_writer, c"_add_writer($self, fd, callback, /, *args)\n--\n\n"),
         Method::one(c"_remove_reader", Loop::remove_reader, c"_remove_reader($self, fd, /)\n--\n\n"),
         Method::one(c"_remove_writer", Loop::remove_writer, c"_remove_writer($self, fd, /)\n--\n\n"),
+        Method::fast(c"sock_recv", Loop::sock_recv, c"sock_recv($self, sock, n)\n--\n\nReceives up to n bytes."),
+        Method::fast(c"sock_recv_into", Loop::sock_recv_into, c"sock_recv_into($self, sock, buf)\n--\n\nReceives into a buffer; how many bytes."),
+        Method::fast(c"sock_recvfrom", Loop::sock_recvfrom, c"sock_recvfrom($self, sock, bufsize)\n--\n\nReceives a datagram: (data, address)."),
+        Method::fast(c"sock_recvfrom_into", Loop::sock_recvfrom_into, c"sock_recvfrom_into($self, sock, buf, nbytes=0)\n--\n\nReceives a datagram into a buffer: (size, address)."),
+        Method::fast(c"sock_sendall", Loop::sock_sendall, c"sock_sendall($self, sock, data)\n--\n\nSends all of it."),
+        Method::fast(c"sock_sendto", Loop::sock_sendto, c"sock_sendto($self, sock, data, address)\n--\n\nSends a datagram; how many bytes."),
+        Method::fast(c"sock_accept", Loop::sock_accept, c"sock_accept($self, sock)\n--\n\nAccepts a connection: (socket, address)."),
+        Method::fast(c"_sock_connect_to", Loop::sock_connect_to, c"_sock_connect_to($self, sock, address)\n--\n\nConnects to an address that needs no lookup."),
+        Method::one(c"_transport_of", Loop::transport_of, c"_transport_of($self, fd, /)\n--\n\nThe transport that has an fd, or None."),
+        Method::fast(c"_keep_transport", Loop::keep_transport, c"_keep_transport($self, fd, transport, /)\n--\n\nSays which transport has an fd; it is not kept alive."),
+        Method::<Self>::noargs(c"_all_transports", Loop::all_transports, c"_all_transports($self)\n--\n\nThe transports, by fd; a copy."),
         Method::one(c"_registration", Loop::registration, c"_registration($self, fd, /)\n--\n\n"),
         Method::one(c"_add_callback", Loop::add_callback, c"_add_callback($self, handle, /)\n--\n\n"),
         Method::one(c"_add_callback_signalsafe", Loop::add_callback, c"_add_callback_signalsafe($self, handle, /)\n--\n\n"),
@@ -123,6 +153,8 @@ impl Loop {
             thread: ObjCell::empty(),
             scratch: Guarded::default(),
             task_factory: ObjCell::empty(),
+            done: ObjCell::empty(),
+            transports: Guarded::default(),
         })
     }
 
@@ -208,6 +240,7 @@ impl Loop {
     fn release(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<()> {
         this.closed.store(true, Relaxed);
         drop(this.scratch.with(py, std::mem::take)?);
+        this.done.clear(py);
         let mut state = this.state.with(py, std::mem::take)?;
         // Outside of the guard: callbacks have destructors.
         state.forget(py)
@@ -215,8 +248,7 @@ impl Loop {
 
     fn stats(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
         let (ready, numbers) = this.state.with(py, |state| {
-            let numbers =
-                state.core.as_ref().map(|PyCore(core)| (core.sources(), core.timers(), core.counts()));
+            let numbers = state.core.as_ref().map(|PyCore(core)| (busy(core), core.timers(), core.counts()));
             (state.ready.len(), numbers.unwrap_or_default())
         })?;
         let (sources, timers, counts) = numbers;
@@ -235,6 +267,11 @@ impl Loop {
         }
         Ok(stats)
     }
+}
+
+/// How many registrations there are that somebody waits for.
+fn busy<T, M: Send>(core: &evloop::Core<Source, T, M>) -> usize {
+    core.source_payloads().filter(|source| !source.is_idle()).count()
 }
 
 /// `None` empties the place.

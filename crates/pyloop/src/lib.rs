@@ -7,6 +7,7 @@
 //!   SocketTransport     a TCP or Unix connection: reads, writes, flow control, its end         [stream]
 //!   DatagramTransport   a UDP or Unix datagram socket                                        [datagram]
 //!   ReadPipeTransport, WritePipeTransport                                                   [pipe]
+//!   Operation           one sock_* call: what is awaited                                        [sock]
 //!   Handle, TimerHandle callback and up to three arguments without a tuple, in a context       [bound, handle, timer]
 //! ```
 //!
@@ -23,10 +24,12 @@ mod event_loop;
 mod fault;
 mod files;
 mod handle;
+mod listeners;
 mod module;
 mod pipe;
 mod readers;
 mod schedule;
+mod sock;
 mod sources;
 mod state;
 mod stream;

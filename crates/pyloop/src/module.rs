@@ -13,6 +13,7 @@ use crate::datagram;
 use crate::event_loop::Loop;
 use crate::handle::Handle;
 use crate::pipe;
+use crate::sock;
 use crate::stream;
 use crate::timer::TimerHandle;
 use crate::tls;
@@ -22,8 +23,7 @@ interned! {
     pub(crate) struct Names {
         context,
         fileno,
-        data,
-        transports = "_transports",
+        set_result,
         ensure_no_transport = "_ensure_fd_no_transport",
         check_callback = "_check_callback",
         check_thread = "_check_thread",
@@ -57,6 +57,7 @@ pub struct Native {
     pub(crate) run_in_debug: Imported,
     pub(crate) stack: Imported,
     pub(crate) add: Imported,
+    pub(crate) sock: sock::Parts,
     pub(crate) transport: transport::Parts,
     pub(crate) stream: stream::Parts,
     pub(crate) datagram: datagram::Parts,
@@ -84,6 +85,7 @@ confined!(Native {
     run_in_debug,
     stack,
     add,
+    sock,
     transport,
     stream,
     datagram,
@@ -104,6 +106,7 @@ impl Traverse for Native {
         self.tls.traverse(visit)?;
         self.asyncio_handle.traverse(visit)?;
         self.asyncio_timer_handle.traverse(visit)?;
+        self.sock.traverse(visit)?;
         self.transport.traverse(visit)?;
         self.stream.traverse(visit)?;
         self.datagram.traverse(visit)?;
@@ -113,6 +116,7 @@ impl Traverse for Native {
 
     fn clear(&self, py: Attached<'_>) {
         self.tls.clear(py);
+        self.sock.clear(py);
         self.transport.clear(py);
         self.imports().into_iter().for_each(|imported| imported.clear(py));
     }
@@ -170,6 +174,7 @@ impl Module for Native {
             run_in_debug: Imported::new(RARE, c"run_in_debug"),
             stack: Imported::new(RARE, c"stack"),
             add: Imported::new(c"operator", c"add"),
+            sock: sock::Parts::new(py, module)?,
             transport,
             stream: stream::Parts::new(py, module, version)?,
             datagram: datagram::Parts::new(py, module, version)?,

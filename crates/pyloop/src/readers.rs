@@ -1,16 +1,16 @@
 //! `add_reader`, `remove_writer` and kin: callbacks for fds that somebody else owns. Attached threads only.
 
-use evloop::{Error, Fd, Interest};
-use pyrt::{Args, Attached, Borrowed, Instance, Kind, Owned, PyResult, Raised, Typed};
+use evloop::Interest;
+use pyrt::{Args, Attached, Borrowed, Instance, Kind, Owned, PyResult, Typed};
 
 use crate::arguments::Request;
-use crate::bound::{self, Bound};
-use crate::entry::Source;
+use crate::bound::Bound;
+use crate::entry::{Listener, Source};
 use crate::event_loop::Loop;
 use crate::fault;
 use crate::handle::Handle;
+use crate::listeners::{self, New};
 use crate::sources::core_of;
-use crate::state::{PyCore, State};
 
 impl Loop {
     pub(crate) fn add_reader(
@@ -84,22 +84,18 @@ impl Loop {
         Self::remove_writer(py, this, fd)
     }
 
-    /// A `RuntimeError` if a transport has the fd. asyncio keeps its transports in a weak dictionary; with none in it, which
-    /// is what programs with readers of their own mostly have, there is nothing to ask.
+    /// A `RuntimeError` if a transport has the fd.
     fn ensure_no_transport(
         &self,
         py: Attached<'_>,
         this: Instance<'_, Self>,
         fd: Option<&Borrowed<'_>>,
     ) -> PyResult<()> {
-        let names = &self.native().names;
-        let data = this.object().getattr(py, &names.transports)?.getattr(py, &names.data)?;
-        match fd {
-            Some(fd) if !fd.is_int() || data.len(py)? > 0 => {
-                this.object().call_method1(py, &names.ensure_no_transport, fd).map(drop)
-            }
-            _ => Ok(()),
+        let Some(fd) = fd else { return Ok(()) };
+        if fd.is_int() {
+            return self.ensure_free(py, this, fd.to_i32(py)?);
         }
+        this.object().call_method1(py, &self.native().names.ensure_no_transport, fd).map(drop)
     }
 
     /// What is listened for on an fd and by whom: `(reading, writing, reader, writer)`, or `None`.
@@ -112,11 +108,12 @@ impl Loop {
         let found = this.state.with(py, |state| {
             let token = state.token_of(fd)?;
             match core_of(state).ok()?.source(token).ok()? {
-                Source::Callbacks { reader, writer, .. } => {
-                    let keep = |handle: &Option<Typed<Handle>>| {
-                        handle.as_ref().map(|handle| handle.object().clone_ref(py))
+                Source::Lent(listeners) => {
+                    let keep = |listener: &Option<Listener>| {
+                        listener.as_ref().map(|listener| listener.object().clone_ref(py))
                     };
-                    Some((keep(reader), keep(writer)))
+                    let both = (keep(&listeners.reader), keep(&listeners.writer));
+                    (listeners.wanted() != Interest::NONE).then_some(both)
                 }
                 Source::Native(..) => Some((None, None)),
             }
@@ -140,14 +137,8 @@ impl Loop {
         let file = (!fd.is_int()).then(|| fd.clone_ref(py));
         let fd = number(py, self, fd)?;
         let handle = self.native().handle.create(py, Handle::new(Bound::new(py, this, request)?))?;
-        let mut waiting = Some(handle.clone_ref(py));
-        let replaced = self.state.with(py, |state| put(state, fd, direction, &mut waiting))?;
-        match replaced {
-            Ok(Some(before)) => bound::cancel(py, before.instance())?,
-            Ok(None) => {}
-            Err(Refused::Core(error)) => return Err(fault::raise(py, error)),
-            Err(Refused::Taken) => return Err(taken(py, fd)),
-        }
+        let listener = Listener::Handle(handle.clone_ref(py));
+        self.attach(py, fd, direction, New { listener, sock: None })?;
         drop(self.state.with(py, |state| state.files.set(fd, direction, file))?);
         self.rouse(py)?;
         Ok(handle)
@@ -172,88 +163,14 @@ impl Loop {
 
     /// Takes the callback of one direction away and cancels it. Whether there was one.
     pub(crate) fn unlisten(&self, py: Attached<'_>, fd: i32, direction: Interest) -> PyResult<bool> {
-        let (removed, file) = self
-            .state
-            .with(py, |state| (take(state, fd, direction), state.files.set(fd, direction, None)))?;
+        let (removed, file) = self.state.with(py, |state| {
+            (listeners::take(state, fd, direction), state.files.set(fd, direction, None))
+        })?;
         drop(file);
         match removed.map_err(|error| fault::raise(py, error))? {
-            Some(handle) => bound::cancel(py, handle.instance()).map(|()| true),
+            Some(listener) => listener.let_go(py).map(|()| true),
             None => Ok(false),
         }
-    }
-}
-
-/// Why a callback was not registered.
-enum Refused {
-    Core(Error),
-    /// A native object has the fd.
-    Taken,
-}
-
-impl From<Error> for Refused {
-    fn from(error: Error) -> Self {
-        Self::Core(error)
-    }
-}
-
-/// Registers a callback; the one it replaces comes back.
-fn put(
-    state: &mut State,
-    fd: i32,
-    direction: Interest,
-    handle: &mut Option<Typed<Handle>>,
-) -> Result<Option<Typed<Handle>>, Refused> {
-    if let Some(token) = state.token_of(fd) {
-        let core = core_of(state)?;
-        if let Ok(source) = core.source(token) {
-            let wanted = source.wanted().with(direction);
-            if source.callback(direction).is_none() {
-                return Err(Refused::Taken);
-            }
-            match core.set_interest(token, wanted) {
-                Ok(()) => {
-                    let place = core.source(token)?.callback(direction).ok_or(Refused::Taken)?;
-                    return Ok(std::mem::replace(place, handle.take()));
-                }
-                // Closed without a word, and the number has a new owner, whom the kernel takes as new.
-                Err(Error::BadFd { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-    let source = if direction == Interest::READ {
-        Source::Callbacks { fd, reader: handle.take(), writer: None }
-    } else {
-        Source::Callbacks { fd, reader: None, writer: handle.take() }
-    };
-    let forgotten = state.token_of(fd);
-    let core = core_of(state)?;
-    let token = core.register(Fd::Lent(fd), direction, source)?;
-    state.remember(fd, Some(token));
-    // What was left of a registration of a closed fd: its callbacks are never called again, and go with it.
-    let old = forgotten.and_then(|token| core_of(state).ok()?.deregister(token).ok());
-    Ok(match old {
-        Some((_, Source::Callbacks { reader, writer, .. })) => reader.or(writer),
-        _ => None,
-    })
-}
-
-/// Takes a callback out.
-fn take(state: &mut State, fd: i32, direction: Interest) -> evloop::Result<Option<Typed<Handle>>> {
-    let (Some(token), Some(PyCore(core))) = (state.token_of(fd), &mut state.core) else { return Ok(None) };
-    let Ok(source) = core.source(token) else { return Ok(None) };
-    let Some(place) = source.callback(direction) else { return Ok(None) };
-    let removed = place.take();
-    let wanted = source.wanted();
-    if wanted == Interest::NONE {
-        state.remember(fd, None);
-        core_of(state)?.deregister(token)?;
-        return Ok(removed);
-    }
-    match core.set_interest(token, wanted) {
-        // Closed before: there is nothing to listen to any more.
-        Ok(()) | Err(Error::BadFd { .. }) => Ok(removed),
-        Err(error) => Err(error),
     }
 }
 
@@ -281,9 +198,4 @@ fn fileno(py: Attached<'_>, this: &Loop, object: Borrowed<'_>) -> PyResult<i32> 
             Err(raised) => raised,
         }
     })
-}
-
-#[cold]
-fn taken(py: Attached<'_>, fd: i32) -> Raised {
-    Kind::RuntimeError.raise(py, &format!("File descriptor {fd} is used by a transport"))
 }

@@ -8,6 +8,7 @@ use pyrt::{Attached, Owned, PyResult};
 use crate::entry::{Entry, ReadyFn, Source};
 use crate::event_loop::Loop;
 use crate::fault;
+use crate::listeners::end_rest;
 use crate::state::{PyCore, State};
 
 impl Loop {
@@ -24,6 +25,7 @@ impl Loop {
     ) -> PyResult<SourceToken> {
         let source = Source::Native(target, ready);
         let registered = self.state.with(py, |state| {
+            end_rest(state, number)?;
             let core = core_of(state)?;
             let token = core.register(fd, interest, source)?;
             state.remember(number, Some(token));

@@ -12,8 +12,9 @@ use evloop::{Core, Interest, SourceToken, Tuning, Wait};
 use pyrt::{Attached, Confined, PyResult, Traverse, Typed, Visit, Visited, confined};
 
 use crate::bound::IsHandle;
-use crate::entry::{Entry, Posted, Source};
+use crate::entry::{Entry, Listener, Posted, Source};
 use crate::files::Files;
+use crate::sock;
 use crate::timer::TimerHandle;
 
 /// A core that carries Python objects.
@@ -135,22 +136,35 @@ impl State {
         }
     }
 
-    /// Queues what epoll and the clock have made ready, and hands out all that is to run in this turn. Callbacks that were
-    /// cancelled while registered are left for the caller to remove.
+    /// Queues what epoll and the clock have made ready, and hands out all that is to run in this turn. What nobody
+    /// listens for any more is left for the caller to remove: cancelled callbacks, and registrations that rest.
     #[inline]
     pub(crate) fn collect(&mut self, py: Attached<'_>, dead: &mut Vec<(i32, Interest)>) -> VecDeque<Entry> {
         if let Some(PyCore(core)) = &mut self.core {
             while let Some((_, ready, source)) = core.next_event() {
                 match source {
-                    Source::Callbacks { fd, reader, writer } => {
-                        for (callback, direction) in [(reader, Interest::READ), (writer, Interest::WRITE)] {
-                            let Some(handle) = callback.as_ref().filter(|_| ready.contains(direction)) else {
+                    Source::Lent(listeners) => {
+                        for direction in [Interest::READ, Interest::WRITE] {
+                            if !ready.contains(direction) {
                                 continue;
-                            };
-                            if handle.bound().is_cancelled(py) {
-                                dead.push((*fd, direction));
-                            } else {
-                                self.ready.push_back(Entry::Event(handle.clone_ref(py)));
+                            }
+                            let (fd, rests) =
+                                (listeners.fd, listeners.resting && direction == Interest::READ);
+                            match listeners.place(direction) {
+                                Some(Listener::Handle(handle)) if handle.bound().is_cancelled(py) => {
+                                    dead.push((fd, direction));
+                                }
+                                Some(Listener::Handle(handle)) => {
+                                    self.ready.push_back(Entry::Event(handle.clone_ref(py)));
+                                }
+                                Some(Listener::Operation(operation)) => {
+                                    let target = operation.object().clone_ref(py);
+                                    self.ready.push_back(Entry::Native(target, sock::ready, direction));
+                                }
+                                None if rests => {
+                                    dead.push((fd, direction));
+                                }
+                                None => {}
                             }
                         }
                     }

@@ -10,6 +10,18 @@ impl Loop {
         native.future.get(py)?.call_names(py, &[this.object()], &native.future_names)
     }
 
+    /// A future of this loop that is done, one for all.
+    #[inline]
+    pub(crate) fn done_future(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
+        if let Some(done) = this.done.get(py) {
+            return Ok(done);
+        }
+        let done = Self::create_future(py, this)?;
+        done.call_method1(py, &this.native().names.set_result, &Borrowed::none(py))?;
+        this.done.set(py, done.clone_ref(py));
+        Ok(done)
+    }
+
     /// A `Task`, or what the task factory makes of it.
     pub(crate) fn create_task(py: Attached<'_>, this: Instance<'_, Self>, args: Args<'_>) -> PyResult<Owned> {
         let native = this.native();

@@ -131,3 +131,17 @@ impl Obj {
         unsafe { Owned::from_ptr(py, ffi::PyObject_Vectorcall(self.as_ptr(), args, nargsf, names)) }
     }
 }
+
+impl Obj {
+    /// What a built-in function or method is bound to: `__self__`, without asking for it by name. Nothing for other callables.
+    #[inline]
+    pub fn builtin_self<'a>(&'a self, py: Attached<'a>) -> Option<Borrowed<'a>> {
+        // SAFETY: attached, alive; a test of its type comes first. The function keeps alive what it is bound to.
+        unsafe {
+            if ffi::PyCFunction_Check(self.as_ptr()) == 0 {
+                return None;
+            }
+            Borrowed::from_ptr(py, ffi::PyCFunction_GetSelf(self.as_ptr()))
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Making a transport over a datagram socket.
 
-use pyrt::{Args, Attached, DictSlot, Fault, Guarded, ObjCell, Owned, PyResult, Typed, WeakSlot};
+use pyrt::{Args, Attached, DictSlot, Fault, Guarded, ObjCell, PyResult, Typed, WeakSlot};
 use rustix::net::AddressFamily;
 
 use super::DatagramTransport;
@@ -28,7 +28,6 @@ pub(crate) fn open(py: Attached<'_>, native: &Native, args: Args<'_>) -> PyResul
     let family = sock.getattr(py, &shared.names.family)?.to_i64(py)?;
     let family = AddressFamily::from_raw(u16::try_from(family).unwrap_or_default());
     let fd = sock.call_method0(py, &shared.names.fileno)?.to_i32(py)?;
-    let transports = owner.object().getattr(py, &shared.names.transports)?;
     let transport = DatagramTransport {
         base: Base::new(py, owner, fd, sock, extra)?,
         flow: Flow::default(),
@@ -44,7 +43,7 @@ pub(crate) fn open(py: Attached<'_>, native: &Native, args: Args<'_>) -> PyResul
     let transport = parts.transport.create(py, transport)?;
     hold_open(py, shared, sock)?;
     transport.base.set_protocol(py, protocol);
-    transports.set_item(py, &Owned::int(py, i64::from(fd))?, transport.object())?;
+    transport.base.owner.set_transport(py, fd, Some(transport.object().borrow()))?;
     start(py, transport.instance(), true, given(py, waiter))?;
     Ok(transport)
 }

@@ -65,8 +65,7 @@ impl SocketTransport {
                 false => server.call_method0(py, &names.attach)?,
             };
         }
-        let transports = self.base.owner.object().getattr(py, &names.transports)?;
-        transports.set_item(py, &Owned::int(py, i64::from(self.base.fd))?, &this.object())?;
+        self.base.owner.set_transport(py, self.base.fd, Some(this.object()))?;
         self.send_small_at_once(py, sock)?;
         start(py, this, true, waiter)
     }

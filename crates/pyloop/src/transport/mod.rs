@@ -9,6 +9,7 @@
 //!   outgo    writing one, at once or into the queue
 //!   queue    what was written and is not sent yet, of a stream of bytes
 //!   socket   the calls on a socket; Python sockets held open, and described
+//!   table    which transport has an fd
 //!   rows     the methods and attributes that all of them have
 //!   parts    names and imports, one set per interpreter
 //! ```
@@ -25,6 +26,7 @@ mod queue;
 mod rows;
 mod socket;
 mod start;
+mod table;
 
 pub(crate) use base::{Base, Transport, debug, listen, listen_also, listen_no_more, note};
 pub(crate) use end::{call_connection_lost, fatal, finalize, force_close, is_expected, lose, reportable};
@@ -36,6 +38,7 @@ pub(crate) use queue::{Queue, Sink};
 pub(crate) use rows::{Rows, set_flag, set_to};
 pub(crate) use socket::{Socket, close_socket, describe, hold_open, is_later, os_error, socket_repr};
 pub(crate) use start::{given, start};
+pub(crate) use table::Table;
 
 /// Writes to a lost connection that pass without a word (asyncio's LOG_THRESHOLD_FOR_CONNLOST_WRITES).
 const SILENT: u32 = 5;
@@ -58,5 +61,14 @@ impl Scratch {
         self.room.clear();
         self.room.reserve_exact(LARGEST);
         &mut self.room
+    }
+
+    /// Reads up to `most` bytes from a socket, or as many as there is room for.
+    #[inline]
+    pub(crate) fn receive(&mut self, socket: Socket, most: usize) -> Result<&[u8], rustix::io::Errno> {
+        let room = self.room();
+        let spare = room.spare_capacity_mut();
+        let most = most.min(spare.len());
+        socket.receive_slice(spare.get_mut(..most).unwrap_or_default())
     }
 }

@@ -40,7 +40,6 @@ interned! {
         set_result,
         socket,
         sockname,
-        transports = "_transports",
     }
 }
 

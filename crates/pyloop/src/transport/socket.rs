@@ -21,7 +21,10 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAdd
 
 use super::{Base, Origin, Paced, Parts, Sink};
 
-/// The number of a socket that is not blocking.
+/// A peer that is gone is an error, and no signal; and whether the fd is blocking does not matter (send(2)).
+const AT_ONCE: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
+
+/// The number of a socket.
 #[derive(Clone, Copy)]
 pub(crate) struct Socket(i32);
 
@@ -40,25 +43,36 @@ impl Socket {
     /// Reads into memory.
     #[inline]
     pub(crate) fn receive_into(self, room: &mut [u8]) -> Result<usize, Errno> {
-        rustix::net::recv(self.fd(), room, RecvFlags::empty()).map(|(read, _)| read)
+        rustix::net::recv(self.fd(), room, RecvFlags::DONTWAIT).map(|(read, _)| read)
+    }
+
+    /// Reads into memory that need not be initialised; what was read comes back.
+    #[inline]
+    pub(crate) fn receive_slice(self, room: &mut [MaybeUninit<u8>]) -> Result<&[u8], Errno> {
+        rustix::net::recv(self.fd(), room, RecvFlags::DONTWAIT).map(|((read, _), _)| &*read)
     }
 
     /// Reads a datagram into the spare room of a vector, and says who sent it, if it has an address.
     #[inline]
     pub(crate) fn receive_from(self, room: &mut Vec<u8>) -> Result<(usize, Option<SocketAddrAny>), Errno> {
-        rustix::net::recvfrom(self.fd(), spare_capacity(room), RecvFlags::empty())
+        rustix::net::recvfrom(self.fd(), spare_capacity(room), RecvFlags::DONTWAIT)
             .map(|(read, _, sender)| (read, sender))
     }
 
     /// Sends a datagram.
     #[inline]
     pub(crate) fn send_to(self, data: &[u8], address: &impl SocketAddrArg) -> Result<usize, Errno> {
-        rustix::net::sendto(self.fd(), data, SendFlags::NOSIGNAL, address)
+        rustix::net::sendto(self.fd(), data, AT_ONCE, address)
     }
 
     /// Small writes do not wait for the peer's acknowledgement (tcp(7), TCP_NODELAY).
     pub(crate) fn no_delay(self) -> Result<(), Errno> {
         rustix::net::sockopt::set_tcp_nodelay(self.fd(), true)
+    }
+
+    /// How a connect(2) ended, once the fd can be written to.
+    pub(crate) fn pending_error(self) -> Result<Result<(), Errno>, Errno> {
+        rustix::net::sockopt::socket_error(self.fd())
     }
 
     /// Tells the peer that nothing more comes; it may go on sending.
@@ -70,24 +84,23 @@ impl Socket {
 impl Origin for Socket {
     #[inline]
     fn receive(self, room: &mut Vec<u8>) -> Result<usize, Errno> {
-        rustix::net::recv(self.fd(), spare_capacity(room), RecvFlags::empty()).map(|(read, _)| read)
+        rustix::net::recv(self.fd(), spare_capacity(room), RecvFlags::DONTWAIT).map(|(read, _)| read)
     }
 
     #[inline]
     fn receive_raw(self, room: &mut [MaybeUninit<u8>]) -> Result<usize, Errno> {
-        rustix::net::recv(self.fd(), room, RecvFlags::empty()).map(|((read, _), _)| read.len())
+        self.receive_slice(room).map(<[u8]>::len)
     }
 }
 
-/// A peer that is gone is an error, and no signal (send(2), MSG_NOSIGNAL).
 impl Sink for Socket {
     #[inline]
     fn send(self, data: &[u8]) -> Result<usize, Errno> {
-        rustix::net::send(self.fd(), data, SendFlags::NOSIGNAL)
+        rustix::net::send(self.fd(), data, AT_ONCE)
     }
 
     fn send_many(self, data: &[IoSlice<'_>]) -> Result<usize, Errno> {
-        rustix::net::sendmsg(self.fd(), data, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
+        rustix::net::sendmsg(self.fd(), data, &mut SendAncillaryBuffer::default(), AT_ONCE)
     }
 }
 
