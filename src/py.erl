@@ -12,7 +12,7 @@
 
 -export([call/3, call/4, call/5, eval/1, eval/2, eval/3, exec/1, exec/2, cast/3, cast/4]).
 -export([call_async/3, call_async/4, spawn_call/3, spawn_call/4, await/1, await/2, async_await/1, async_await/2]).
--export([cancel/1]).
+-export([cancel/1, interrupt/1, activate_venv/1, deactivate_venv/0, venv_info/0]).
 -export([register_function/2, register_function/3, unregister_function/1]).
 -export([format_error/1, version/0, memory_stats/0, gc/0, gc/1, num_workers/0, stats/0, execution_mode/0]).
 
@@ -138,6 +138,34 @@ async_await(Ref, Timeout) ->
 -spec cancel(ref()) -> boolean().
 cancel(Ref) ->
     py_nif:task_cancel(Ref).
+
+%% @doc Stops the Python code of a call by its `Ref', if it is running: an exception is raised in it that no `except Exception'
+%% catches, and the answer is `{error, interrupted}' unless the code has another. False if the call was over.
+-spec interrupt(ref()) -> boolean().
+interrupt(Ref) ->
+    py_nif:task_interrupt(Ref).
+
+%% @doc Puts the packages of a virtual environment first on Python's path. Its `.pth' files and editable installs count. It is to
+%% be of the same minor version of Python.
+-spec activate_venv(unicode:chardata()) -> ok | {error, term()}.
+activate_venv(Path) ->
+    case own(activate_venv, [py_name:code(Path)]) of
+        {ok, _} -> ok;
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Takes them off again. What was imported stays imported.
+-spec deactivate_venv() -> ok | {error, term()}.
+deactivate_venv() ->
+    case own(deactivate_venv, []) of
+        {ok, _} -> ok;
+        {error, _} = Error -> Error
+    end.
+
+%% @doc Which virtual environment is active.
+-spec venv_info() -> result().
+venv_info() ->
+    own(venv_info, []).
 
 %% @doc Makes `Function' callable from Python as `erlang.Name(...)'. It is given the list of the arguments.
 -spec register_function(name(), py_callback:callback()) -> ok.

@@ -7,7 +7,7 @@
 
 -export([load/1, start/3]).
 -export([context_new/0, context_close/1, context_bind/1, context_unbind/1]).
--export([submit/8, submit_task/7, cancel/1, interrupt/1, task_cancel/1, task_forget/1]).
+-export([submit/8, submit_task/7, cancel/1, task_cancel/1, task_forget/1, task_interrupt/1]).
 -export([callback_dispatcher/0, callback_begin/1, callback_answer/2, callback_names/1]).
 -export([atom_limit/1, traceback/2, stats/0]).
 
@@ -59,8 +59,9 @@ submit_task(_Target, _Tag, _Op, _A, _B, _C, _D) -> erlang:nif_error(not_loaded).
 -spec cancel(id()) -> boolean().
 cancel(_Id) -> erlang:nif_error(not_loaded).
 
--spec interrupt(id()) -> ok.
-interrupt(_Id) -> erlang:nif_error(not_loaded).
+%% @doc Interrupts the code of a task that is running; it is answered with `{error, interrupted}'. False if it was over.
+-spec task_interrupt(task()) -> boolean().
+task_interrupt(_Task) -> erlang:nif_error(not_loaded).
 
 %% @doc Cancels a task and answers it with `{error, cancelled}'. False if it was over.
 -spec task_cancel(task()) -> boolean().

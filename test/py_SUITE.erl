@@ -15,6 +15,8 @@
          a_cast_runs/1,
          an_async_call_is_awaited/1,
          a_cancelled_call_is_answered_once/1,
+         an_interrupted_call_says_so/1,
+         a_venv_is_activated_and_left/1,
          a_tight_loop_is_stopped_by_its_timeout/1,
          code_that_swallows_the_interrupt_is_stopped/1,
          an_interrupt_never_hits_the_next_request/1,
@@ -122,6 +124,35 @@ a_cancelled_call_is_answered_once(_Config) ->
     false = py:cancel(make_ref()).
 
 spin() -> "(lambda: [None for _ in iter(int, 1)])()".
+
+an_interrupted_call_says_so(_Config) ->
+    _ = py_pool:broadcast("def spin():\n    while True: pass\n"),
+    Ref = py:call_async('__main__', spin, []),
+    py_test:wait_until(fun() -> maps:get(idle, py:stats()) < 4 end),
+    true = py:interrupt(Ref),
+    {error, interrupted} = py:await(Ref),
+    false = py:interrupt(Ref).
+
+a_venv_is_activated_and_left(Config) ->
+    Venv = filename:join(proplists:get_value(priv_dir, Config), "venv"),
+    {ok, [Major, Minor]} = py:eval("list(__import__('sys').version_info[:2])"),
+    Packages = filename:join([Venv, "lib", io_lib:format("python~b.~b", [Major, Minor]), "site-packages"]),
+    Elsewhere = filename:join(Venv, "elsewhere"),
+    [ok = filelib:ensure_dir(filename:join(Dir, "x")) || Dir <- [Packages, Elsewhere]],
+    {error, {'FileNotFoundError', _}} = py:activate_venv(Venv),
+    ok = file:write_file(filename:join(Venv, "pyvenv.cfg"), "home = /usr\n"),
+    ok = file:write_file(filename:join(Packages, "only_in_venv.py"), "here = 1\n"),
+    ok = file:write_file(filename:join(Packages, "editable.pth"), [Elsewhere, "\n"]),
+    ok = file:write_file(filename:join(Elsewhere, "only_by_pth.py"), "here = 2\n"),
+    {error, {'ModuleNotFoundError', _}} = py:call(only_in_venv, f, []),
+    ok = py:activate_venv(Venv),
+    {ok, #{<<"active">> := true}} = py:venv_info(),
+    {ok, 1} = py:eval("__import__('only_in_venv').here"),
+    {ok, 2} = py:eval("__import__('only_by_pth').here"),
+    {ok, Before} = py:eval("len(__import__('sys').path)"),
+    ok = py:deactivate_venv(),
+    {ok, After} = py:eval("len(__import__('sys').path)"),
+    true = After < Before.
 
 a_tight_loop_is_stopped_by_its_timeout(_Config) ->
     Before = maps:get(interrupted, py:stats()),

@@ -11,6 +11,7 @@ import sys
 import traceback
 from typing import Any
 
+from . import _venv
 from ._bridge import Atom, Pid, Ref, Term, atom, call, has_function, send, whereis
 
 __all__ = ["Atom", "ErlangError", "Interrupted", "Pid", "Ref", "Term", "atom", "call", "send", "whereis"]
@@ -36,6 +37,11 @@ class Interrupted(BaseException):
 def describe(exception: BaseException) -> str:
     """The exception with its traceback, as the interpreter would print it."""
     return "".join(traceback.format_exception(exception))
+
+
+activate_venv = _venv.activate
+deactivate_venv = _venv.deactivate
+venv_info = _venv.info
 
 
 def version() -> str:

@@ -185,11 +185,15 @@ fn cancel(id: u64) -> bool {
     stop(Id::from_word(id))
 }
 
-/// Has the code of a request interrupted; its caller is told so.
+/// Has the code of a task interrupted; its owner is told so. False if it was over.
 #[rustler::nif]
-fn interrupt(id: u64) -> Atom {
-    watch::interrupt(Id::from_word(id));
-    atoms::ok()
+fn task_interrupt(term: Term<'_>) -> bool {
+    let Ok(task) = term.decode::<ResourceArc<Task>>() else { return false };
+    let live = table::is_live(task.id());
+    if live {
+        watch::interrupt(task.id());
+    }
+    live
 }
 
 /// The calling process is the one that starts callbacks.

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use pyrt::{Attached, Exception, Obj, PyResult, Raised};
 use rustler::{Encoder, Env, Term};
 
+use crate::atoms;
 use crate::bridge::Bridge;
 use crate::convert::{existing_atom, make_atom};
 use crate::inbox::lock;
@@ -32,6 +33,8 @@ pub(crate) struct Thrown {
     class: String,
     text: String,
     builtin: bool,
+    /// It was us who stopped it.
+    interrupted: bool,
     traceback: String,
 }
 
@@ -50,16 +53,27 @@ impl Thrown {
             raised.clear(py);
             false
         });
+        let interrupted = bridge.interrupted.get(py).map(|class| exception.matches(py, &class));
+        let interrupted = interrupted.unwrap_or_else(|raised| {
+            raised.clear(py);
+            false
+        });
         let mut kept = lock(&TRACEBACKS);
         if kept.len() >= KEPT {
             kept.pop_front();
         }
         kept.push_back(Traceback { class: class.clone(), text: text.clone(), traceback: traceback.clone() });
-        Self { class, text, builtin, traceback }
+        drop(kept);
+        Self { class, text, builtin, interrupted, traceback }
     }
 
     /// `{Class, Text}`; the class is an atom if it is built in, or if that atom exists.
+    ///
+    /// Code that was stopped from Erlang has `interrupted` as its reason.
     pub(crate) fn reason<'a>(&self, env: Env<'a>) -> Term<'a> {
+        if self.interrupted {
+            return atoms::interrupted().encode(env);
+        }
         let class = if self.builtin { make_atom(env, &self.class) } else { existing_atom(env, &self.class) };
         let class = class.unwrap_or_else(|| self.class.encode(env));
         (class, &self.text).encode(env)
