@@ -4,6 +4,7 @@
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([each_context_has_its_own_namespace/1,
          a_context_keeps_its_thread/1,
+         a_late_interrupt_does_not_hit_the_next_request/1,
          a_killed_context_is_restarted_alone/1,
          the_caller_of_a_killed_context_is_told/1,
          a_closed_context_refuses_requests/1,
@@ -33,6 +34,14 @@ a_context_keeps_its_thread(_Config) ->
          {ok, Thread} = Ident(),
          [{ok, Thread} = Ident() || _ <- lists:seq(1, 20)]
      end || Context <- contexts()].
+
+%% A C function runs no bytecode, so the exception meant for it is still to come when it returns.
+a_late_interrupt_does_not_hit_the_next_request(_Config) ->
+    [Context | _] = contexts(),
+    Before = maps:get(interrupted, py:stats()),
+    {error, timeout} = py_request:call(Context, call, {time, sleep}, [0.1], #{}, 10),
+    {ok, 3} = py_request:eval(Context, "[x for x in range(4)][3]", #{}, 5000),
+    true = maps:get(interrupted, py:stats()) > Before.
 
 a_killed_context_is_restarted_alone(_Config) ->
     [ok = py_request:exec(Context, "mark = 1", 5000) || Context <- contexts()],
