@@ -29,7 +29,11 @@ tools/debian.sh tools/debian-packages.txt "${conditions[@]}"
 [[ ${build-} ]] || ask_python
 
 # Debian 12 has Rust 1.63, so Rust comes from rustup.
-oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml $(compgen -G "crates/*/Cargo.toml") | sort -V | tail -1)
+oldest=0.0
+for version in $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml $(compgen -G "crates/*/Cargo.toml")); do
+    newer=$((${version%%.*} * 1000 + ${version##*.} > ${oldest%%.*} * 1000 + ${oldest##*.}))
+    ((newer == 0)) || oldest=$version
+done
 command -v "$CARGO" >/dev/null || die "Rust is missing: install $oldest or newer with rustup, and have $CARGO on the PATH"
 present=$("$CARGO" --version | cut -d' ' -f2)
 [[ $(printf '%s\n' "$oldest" "$present" | sort -V | head -1) == "$oldest" ]] \
