@@ -13,15 +13,18 @@
 -export([call/3, call/4, call/5, eval/1, eval/2, eval/3, exec/1, exec/2, cast/3, cast/4]).
 -export([call_async/3, call_async/4, spawn_call/3, spawn_call/4, await/1, await/2, async_await/1, async_await/2]).
 -export([cancel/1, interrupt/1, activate_venv/1, deactivate_venv/0, venv_info/0]).
+-export([bind/0, bind/1, unbind/0, unbind/1, is_bound/0, with_context/1]).
+-export([ctx_call/4, ctx_call/5, ctx_call/6, ctx_eval/2, ctx_eval/3, ctx_eval/4, ctx_exec/2]).
 -export([register_function/2, register_function/3, unregister_function/1]).
 -export([format_error/1, version/0, memory_stats/0, gc/0, gc/1, num_workers/0, stats/0, execution_mode/0]).
 
--export_type([name/0, result/0, kwargs/0, options/0, ref/0]).
+-export_type([name/0, result/0, kwargs/0, options/0, ref/0, context/0]).
 
 -type name() :: atom() | binary() | string().
 -type kwargs() :: #{atom() | binary() => term()}.
 -type result() :: {ok, term()} | {error, term()}.
 -type ref() :: reference().
+-type context() :: py_nif:binding().
 -type options() :: #{timeout => timeout(), return => value | ref}.
 
 -define(TIMEOUT, 30000).
@@ -41,16 +44,19 @@ call(Module, Function, Args, Kwargs) ->
 %%
 %% With `#{return => ref}' the result stays in Python, and a reference to it is given, to be used as an argument.
 -spec call(name(), name(), [term()], kwargs(), timeout() | options()) -> result().
-call(Module, Function, Args, Kwargs, Options) when is_list(Args), is_map(Kwargs), is_map(Options) ->
+call(Module, Function, Args, Kwargs, Options) ->
+    call_in(py_request:target(), Module, Function, Args, Kwargs, Options).
+
+call_in(Target, Module, Function, Args, Kwargs, Options) when is_list(Args), is_map(Kwargs), is_map(Options) ->
     Op = case Options of
              #{return := ref} -> call_ref;
              #{} -> call
          end,
     Timeout = maps:get(timeout, Options, ?TIMEOUT),
-    py_request:call(py_request:target(), Op, {py_name:name(Module), py_name:name(Function)}, Args, Kwargs, Timeout);
-call(Module, Function, Args, Kwargs, Timeout) when is_list(Args), is_map(Kwargs) ->
-    py_request:call(py_request:target(), call, {py_name:name(Module), py_name:name(Function)}, Args, Kwargs, Timeout);
-call(Module, Function, Args, Kwargs, Timeout) ->
+    py_request:call(Target, Op, {py_name:name(Module), py_name:name(Function)}, Args, Kwargs, Timeout);
+call_in(Target, Module, Function, Args, Kwargs, Timeout) when is_list(Args), is_map(Kwargs) ->
+    py_request:call(Target, call, {py_name:name(Module), py_name:name(Function)}, Args, Kwargs, Timeout);
+call_in(_Target, Module, Function, Args, Kwargs, Timeout) ->
     erlang:error(badarg, [Module, Function, Args, Kwargs, Timeout]).
 
 %% @equiv eval(Code, #{})
@@ -65,9 +71,12 @@ eval(Code, Locals) ->
 
 %% @doc The value of an expression, which sees `Locals' as variables.
 -spec eval(unicode:chardata(), #{name() => term()}, timeout()) -> result().
-eval(Code, Locals, Timeout) when is_map(Locals) ->
-    py_request:eval(py_request:target(), Code, Locals, Timeout);
 eval(Code, Locals, Timeout) ->
+    eval_in(py_request:target(), Code, Locals, Timeout).
+
+eval_in(Target, Code, Locals, Timeout) when is_map(Locals) ->
+    py_request:eval(Target, Code, Locals, Timeout);
+eval_in(_Target, Code, Locals, Timeout) ->
     erlang:error(badarg, [Code, Locals, Timeout]).
 
 %% @equiv exec(Code, 30000)
@@ -166,6 +175,78 @@ deactivate_venv() ->
 -spec venv_info() -> result().
 venv_info() ->
     own(venv_info, []).
+
+%% @doc Binds this process to a context: its requests all go there, and nobody else's. What one request defines the next one sees.
+%% A process that is bound stays where it is. It ends with {@link unbind/0}, or with the process.
+-spec bind() -> ok | {error, no_workers_available}.
+bind() ->
+    py_binding:bind().
+
+%% @doc Takes a context of its own for `ctx_call' and kin, which ends with {@link unbind/1}, or with this process.
+-spec bind(new) -> {ok, context()} | {error, no_workers_available}.
+bind(new) ->
+    py_pool:checkout(self());
+bind(Other) ->
+    erlang:error(badarg, [Other]).
+
+%% @doc Gives the context of this process back, if it is bound to one.
+-spec unbind() -> ok.
+unbind() ->
+    py_binding:unbind().
+
+%% @doc Gives a context back. It may be given back twice.
+-spec unbind(context()) -> ok.
+unbind(Context) when is_reference(Context) ->
+    py_pool:checkin(Context);
+unbind(Context) ->
+    erlang:error(badarg, [Context]).
+
+%% @doc Whether this process is bound to a context.
+-spec is_bound() -> boolean().
+is_bound() ->
+    py_binding:is_bound().
+
+%% @doc Runs `Fun' with this process bound to a context, or, if it takes an argument, with a context of its own.
+-spec with_context(fun(() -> T) | fun((context()) -> T)) -> T | {error, no_workers_available}.
+with_context(Fun) when is_function(Fun, 0); is_function(Fun, 1) ->
+    py_binding:with_context(Fun);
+with_context(Fun) ->
+    erlang:error(badarg, [Fun]).
+
+%% @equiv ctx_call(Context, Module, Function, Args, #{})
+-spec ctx_call(context(), name(), name(), [term()]) -> result().
+ctx_call(Context, Module, Function, Args) ->
+    ctx_call(Context, Module, Function, Args, #{}, ?TIMEOUT).
+
+%% @equiv ctx_call(Context, Module, Function, Args, Kwargs, 30000)
+-spec ctx_call(context(), name(), name(), [term()], kwargs()) -> result().
+ctx_call(Context, Module, Function, Args, Kwargs) ->
+    ctx_call(Context, Module, Function, Args, Kwargs, ?TIMEOUT).
+
+%% @doc Like {@link call/5}, in a context. One that was given back is `error(context_not_bound)'.
+-spec ctx_call(context(), name(), name(), [term()], kwargs(), timeout() | options()) -> result().
+ctx_call(Context, Module, Function, Args, Kwargs, Options) when is_reference(Context) ->
+    call_in(Context, Module, Function, Args, Kwargs, Options).
+
+%% @equiv ctx_eval(Context, Code, #{})
+-spec ctx_eval(context(), unicode:chardata()) -> result().
+ctx_eval(Context, Code) ->
+    ctx_eval(Context, Code, #{}, ?TIMEOUT).
+
+%% @equiv ctx_eval(Context, Code, Locals, 30000)
+-spec ctx_eval(context(), unicode:chardata(), #{name() => term()}) -> result().
+ctx_eval(Context, Code, Locals) ->
+    ctx_eval(Context, Code, Locals, ?TIMEOUT).
+
+%% @doc Like {@link eval/3}, in a context.
+-spec ctx_eval(context(), unicode:chardata(), #{name() => term()}, timeout()) -> result().
+ctx_eval(Context, Code, Locals, Timeout) when is_reference(Context) ->
+    eval_in(Context, Code, Locals, Timeout).
+
+%% @doc Like {@link exec/1}, in a context.
+-spec ctx_exec(context(), unicode:chardata()) -> ok | {error, term()}.
+ctx_exec(Context, Code) when is_reference(Context) ->
+    py_request:exec(Context, Code, ?TIMEOUT).
 
 %% @doc Makes `Function' callable from Python as `erlang.Name(...)'. It is given the list of the arguments.
 -spec register_function(name(), py_callback:callback()) -> ok.

@@ -6,17 +6,18 @@
 -module(py_nif).
 
 -export([load/1, start/3]).
--export([context_new/0, context_close/1, context_bind/1, context_unbind/1]).
 -export([submit/8, submit_task/7, cancel/1, task_cancel/1, task_forget/1, task_interrupt/1]).
+-export([context_new/0, context_close/1, context_bind/3, context_unbind/1, context_is_bound/1]).
 -export([callback_dispatcher/0, callback_begin/1, callback_answer/2, callback_names/1]).
 -export([atom_limit/1, traceback/2, stats/0]).
 
--export_type([context/0, ticket/0, target/0, op/0, id/0, task/0]).
+-export_type([context/0, binding/0, ticket/0, target/0, op/0, id/0, task/0]).
 
 -opaque context() :: reference().
+-opaque binding() :: reference().
 -opaque ticket() :: reference().
 -type task() :: reference().
--type target() :: pool | context() | ticket().
+-type target() :: pool | context() | binding() | ticket().
 -type op() :: call | call_ref | eval | exec.
 -type id() :: non_neg_integer().
 
@@ -38,21 +39,27 @@ context_new() -> erlang:nif_error(not_loaded).
 -spec context_close(context()) -> ok.
 context_close(_Context) -> erlang:nif_error(not_loaded).
 
--spec context_bind(context()) -> boolean().
-context_bind(_Context) -> erlang:nif_error(not_loaded).
+%% @doc Lends a context to a process, until that dies; one that is busy only if asked to. False if it is not free.
+-spec context_bind(context(), pid(), boolean()) -> binding() | false | noproc.
+context_bind(_Context, _Owner, _Busy) -> erlang:nif_error(not_loaded).
 
--spec context_unbind(context()) -> boolean().
-context_unbind(_Context) -> erlang:nif_error(not_loaded).
+%% @doc Gives it back. False if it was.
+-spec context_unbind(binding()) -> boolean().
+context_unbind(_Binding) -> erlang:nif_error(not_loaded).
+
+%% @doc Whether it is still lent, and its context lives.
+-spec context_is_bound(binding()) -> boolean().
+context_is_bound(_Binding) -> erlang:nif_error(not_loaded).
 
 %% @doc Hands a request over. The caller is sent `{Ref, Result}', or `{Tag, Ref, Result}' with a tag; nothing with `undefined' as the
 %% reference.
 -spec submit(target(), reference() | undefined, atom(), op(), term(), term(), term(), term()) ->
-          id() | {error, overloaded | closed}.
+          id() | {error, overloaded | closed | not_bound}.
 submit(_Target, _Ref, _Tag, _Op, _A, _B, _C, _D) -> erlang:nif_error(not_loaded).
 
 %% @doc Like `submit/8', with a reference of its own making that can be cancelled by anybody.
 -spec submit_task(target(), atom(), op(), term(), term(), term(), term()) ->
-          task() | {error, overloaded | closed}.
+          task() | {error, overloaded | closed | not_bound}.
 submit_task(_Target, _Tag, _Op, _A, _B, _C, _D) -> erlang:nif_error(not_loaded).
 
 %% @doc Takes a request back. True if no answer will ever come, false if it has been sent.

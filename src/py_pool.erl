@@ -4,7 +4,7 @@
 -module(py_pool).
 -behaviour(gen_server).
 
--export([get_stats/0, num_workers/0, contexts/0, broadcast/1]).
+-export([get_stats/0, num_workers/0, contexts/0, checkout/1, checkin/1, broadcast/1]).
 -export([start_link/0, joined/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
@@ -30,6 +30,28 @@ num_workers() ->
 -spec contexts() -> [{py_context:index(), pid(), py_nif:context()}].
 contexts() ->
     lists:sort([{N, Pid, Context} || {N, Pid, Context} <- ets:tab2list(?TABLE), is_process_alive(Pid)]).
+
+%% @doc Lends a context to a process. It serves nothing else until {@link checkin/1}, or until that process dies. One that has
+%% nothing to do is preferred.
+-spec checkout(pid()) -> {ok, py_nif:binding()} | {error, no_workers_available | noproc}.
+checkout(Owner) when is_pid(Owner) ->
+    Contexts = [Context || {_, _, Context} <- contexts()],
+    checkout([{Context, Busy} || Busy <- [false, true], Context <- Contexts], Owner).
+
+checkout([{Context, Busy} | Rest], Owner) ->
+    case py_nif:context_bind(Context, Owner, Busy) of
+        false -> checkout(Rest, Owner);
+        noproc -> {error, noproc};
+        Binding -> {ok, Binding}
+    end;
+checkout([], _Owner) ->
+    {error, no_workers_available}.
+
+%% @doc Gives a context back. It may be given back twice.
+-spec checkin(py_nif:binding()) -> ok.
+checkin(Binding) ->
+    _ = py_nif:context_unbind(Binding),
+    ok.
 
 %% @doc Runs statements in every context, one after the other: their results, in the order of the contexts.
 -spec broadcast(iodata()) -> [ok | {error, term()}].

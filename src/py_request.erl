@@ -5,20 +5,37 @@
 %% and is taken. So nothing is left in the mailbox.
 -module(py_request).
 
--export([call/6, eval/4, exec/3, cast/5, task/6, await/2, target/0, nested/2]).
+-export([call/6, eval/4, exec/3, cast/5, task/6, await/2, target/0, nested/2, bound/0, bound/1]).
 
 %% What requests of this process go to: the ticket of the callback it runs.
 -define(TARGET, '$py_target').
+%% Before that: the context it is bound to.
+-define(BOUND, '$py_bound').
 
 -type result() :: {ok, term()} | {error, term()}.
 
 %% @doc Where the requests of this process go if it does not say.
 -spec target() -> py_nif:target().
 target() ->
-    case get(?TARGET) of
-        undefined -> pool;
-        Target -> Target
+    case get(?BOUND) of
+        undefined ->
+            case get(?TARGET) of
+                undefined -> pool;
+                Target -> Target
+            end;
+        Binding ->
+            Binding
     end.
+
+%% @doc The context this process is bound to.
+-spec bound() -> py_nif:binding() | undefined.
+bound() ->
+    get(?BOUND).
+
+%% @doc Binds the requests of this process to a context, or to none. The one it was bound to.
+-spec bound(py_nif:binding() | undefined) -> py_nif:binding() | undefined.
+bound(undefined) -> erase(?BOUND);
+bound(Binding) -> put(?BOUND, Binding).
 
 %% @doc Runs `Fun' with all requests of this process going to `Target'.
 -spec nested(py_nif:target(), fun(() -> T)) -> T.
@@ -51,6 +68,7 @@ exec(Target, Code, Timeout) ->
 -spec cast(py_nif:target(), term(), term(), list(), map()) -> ok.
 cast(Target, Module, Function, Args, Kwargs) ->
     case py_nif:submit(Target, undefined, undefined, call, Module, Function, Args, Kwargs) of
+        {error, not_bound} -> error(context_not_bound);
         {error, Reason} -> logger:warning("py: a cast was refused: ~tp", [Reason]);
         _ -> ok
     end.
@@ -58,6 +76,7 @@ cast(Target, Module, Function, Args, Kwargs) ->
 -spec task(py_nif:target(), atom(), term(), term(), list(), map()) -> py_nif:task().
 task(Target, Tag, Module, Function, Args, Kwargs) ->
     case py_nif:submit_task(Target, Tag, call, Module, Function, Args, Kwargs) of
+        {error, not_bound} -> error(context_not_bound);
         {error, _} = Error ->
             Ref = make_ref(),
             self() ! {Tag, Ref, Error},
@@ -100,6 +119,8 @@ sync(Target, Op, A, B, C, D, Timeout) ->
                     false -> receive {Ref, Result} -> Result end
                 end
             end;
+        {error, not_bound} ->
+            error(context_not_bound);
         {error, _} = Error ->
             Error
     end.

@@ -70,13 +70,13 @@ a_closed_context_refuses_requests(_Config) ->
 
 a_bound_context_serves_only_those_who_name_it(_Config) ->
     [Context | _] = contexts(),
-    true = py_nif:context_bind(Context),
-    false = py_nif:context_bind(Context),
+    Binding = py_nif:context_bind(Context, self(), true),
+    false = py_nif:context_bind(Context, self(), true),
     1 = maps:get(checked_out, py_pool:get_stats()),
     {ok, Thread} = py_request:call(Context, call, {threading, get_ident}, [], #{}, 5000),
     Others = [py:call_async(threading, get_ident, []) || _ <- lists:seq(1, 200)],
     [begin {ok, Other} = py:await(Ref), true = Other =/= Thread end || Ref <- Others],
-    true = py_nif:context_unbind(Context),
+    true = py_nif:context_unbind(Binding),
     0 = maps:get(checked_out, py_pool:get_stats()).
 
 %% While every context sleeps in C, files are read as ever and no scheduler is held.

@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::PoisonError;
 
-use rustler::{Atom, Encoder, Env, Error, NifResult, ResourceArc, Term};
+use rustler::{Atom, Encoder, Env, Error, LocalPid, NifResult, ResourceArc, Term};
 
+use crate::binding::Binding;
 use crate::bridge::{ATOM_LIMIT, FUNCTIONS};
 use crate::callback::{self, Ticket};
 use crate::context::Context;
@@ -43,22 +44,35 @@ fn context_close(context: ResourceArc<Context>) -> Atom {
     atoms::ok()
 }
 
-/// Takes a context out of the pool: only requests addressed to it run there.
+/// Takes a context out of the pool, for as long as the owner lives: only requests addressed to it run there. False if it is not
+/// free, `noproc` if the owner is gone.
 #[rustler::nif]
-fn context_bind(context: ResourceArc<Context>) -> bool {
-    POOL.bind(&context.seat)
+fn context_bind(env: Env<'_>, context: ResourceArc<Context>, owner: LocalPid, busy: bool) -> Term<'_> {
+    let Some(binding) = Binding::new(&context.seat, busy) else { return false.encode(env) };
+    if env.monitor(&binding, &owner).is_none() {
+        binding.release();
+        return atoms::noproc().encode(env);
+    }
+    binding.encode(env)
 }
 
-/// Gives it back to the pool.
+/// Gives it back to the pool. False if it was.
 #[rustler::nif]
-fn context_unbind(context: ResourceArc<Context>) -> bool {
-    POOL.unbind(&context.seat)
+fn context_unbind(binding: ResourceArc<Binding>) -> bool {
+    binding.release()
+}
+
+/// Whether requests may be sent to it.
+#[rustler::nif]
+fn context_is_bound(binding: ResourceArc<Binding>) -> bool {
+    binding.is_open()
 }
 
 /// Who is to run a request.
 enum Target {
     Pool,
     Context(ResourceArc<Context>),
+    Binding(ResourceArc<Binding>),
     Ticket(ResourceArc<Ticket>),
 }
 
@@ -70,13 +84,29 @@ impl Target {
         if let Ok(context) = term.decode() {
             return Ok(Self::Context(context));
         }
+        if let Ok(binding) = term.decode() {
+            return Ok(Self::Binding(binding));
+        }
         Ok(Self::Ticket(term.decode()?))
+    }
+
+    /// Posts it. What is said if it cannot be, in which case nothing is sent.
+    fn accept(&self, request: Request) -> Result<(), Atom> {
+        if matches!(self, Self::Binding(binding) if binding.is_released()) {
+            request.withdraw();
+            return Err(atoms::not_bound());
+        }
+        self.post(request).map_err(|request| {
+            request.withdraw();
+            atoms::closed()
+        })
     }
 
     fn post(&self, request: Request) -> Result<(), Request> {
         match self {
             Self::Pool => POOL.post(request),
-            Self::Context(context) => context.seat.inbox.post(request),
+            Self::Context(context) => context.seat.post(request),
+            Self::Binding(binding) => binding.post(request),
             Self::Ticket(ticket) => ticket.post(request),
         }
     }
@@ -112,12 +142,9 @@ fn submit<'a>(
     let request = Request::new(op(operation)?, [first, second, third, fourth], reply);
     let Some(request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
     let id = request.id().map_or(0, Id::word);
-    match target.post(request) {
+    match target.accept(request) {
         Ok(()) => Ok(id.encode(env)),
-        Err(request) => {
-            request.withdraw();
-            Ok((atoms::error(), atoms::closed()).encode(env))
-        }
+        Err(reason) => Ok((atoms::error(), reason).encode(env)),
     }
 }
 
@@ -143,12 +170,9 @@ fn submit_task<'a>(
     if let Some(id) = request.id() {
         task.name(id);
     }
-    match target.post(request) {
+    match target.accept(request) {
         Ok(()) => Ok(reference),
-        Err(request) => {
-            request.withdraw();
-            Ok((atoms::error(), atoms::closed()).encode(env))
-        }
+        Err(reason) => Ok((atoms::error(), reason).encode(env)),
     }
 }
 

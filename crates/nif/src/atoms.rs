@@ -11,6 +11,8 @@ rustler::atoms! {
     overloaded,
     not_started,
     closed,
+    not_bound,
+    noproc,
     cancelled,
     none,
     nil,

@@ -61,6 +61,11 @@ impl Suspension {
         let _over = self.inbox.post(Event::Interrupt);
     }
 
+    /// Has the waiting thread look at the inbox of its context.
+    pub(crate) fn nudge(&self) {
+        self.inbox.nudge();
+    }
+
     /// Gives the answer. Whether it was the first and somebody waits for it.
     fn answer(&self, term: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) -> bool {
         if self.answered.swap(true, Ordering::AcqRel) {
@@ -137,15 +142,20 @@ pub(crate) fn call(
         (atoms::py_callback(), ticket, text, args).encode(mail.env()).as_c_arg()
     };
     STATS.callbacks.fetch_add(1, Ordering::Relaxed);
-    dispatch(py, mail, word)?;
+    // Before anybody can answer: who does may ask for the contexts that are free, or for this one.
     let seat = Seat::current();
     if let Some(seat) = &seat {
         POOL.away(seat);
+        seat.suspend(&suspension);
     }
     let runner = Runner::current();
     runner.suspend(suspension.clone());
-    let answer = wait(py, bridge, &runner, &suspension);
+    let answer =
+        dispatch(py, mail, word).and_then(|()| wait(py, bridge, &runner, &suspension, seat.as_deref()));
     runner.resume();
+    if let Some(seat) = &seat {
+        seat.resume();
+    }
     // What came too late is for the others.
     for event in suspension.inbox.close() {
         if let Event::Request(request) = event {
@@ -166,13 +176,18 @@ fn wait(
     bridge: &Bridge,
     runner: &Runner,
     suspension: &Suspension,
+    seat: Option<&Seat>,
 ) -> PyResult<(Mail, ErlNifTerm)> {
     let Some(interpreter) = python::interpreter() else { return Err(Fault::runtime("no Python").raise(py)) };
     let mut spin = Spin::new();
     loop {
         let event = interpreter.detach(py, || {
-            spin.wait(|| suspension.inbox.is_called(), || suspension.inbox.park());
-            suspension.inbox.take()
+            let addressed = || seat.is_some_and(|seat| seat.inbox.has_items());
+            if !addressed() {
+                spin.wait(|| suspension.inbox.is_called() || addressed(), || suspension.inbox.park());
+            }
+            suspension.inbox.heed();
+            suspension.inbox.take().or_else(|| seat?.inbox.take().map(Event::Request))
         });
         match event {
             Some(Event::Answer(mail, word)) => return Ok((mail, word)),

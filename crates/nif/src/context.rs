@@ -7,15 +7,17 @@
 //! requests are answered with an error by being dropped.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use pyrt::{Attached, Owned, PyResult, Remote};
-use rustler::{Env, LocalPid, Monitor, Resource};
+use rustler::{Env, LocalPid, Monitor, Resource, ResourceArc};
 
+use crate::binding::Binding;
 use crate::bridge::Bridge;
+use crate::callback::Suspension;
 use crate::exec;
-use crate::inbox::{Inbox, Spin};
+use crate::inbox::{Inbox, Spin, lock};
 use crate::pool::{POOL, Place};
 use crate::python;
 use crate::request::Request;
@@ -31,6 +33,12 @@ pub(crate) struct Seat {
     pub(crate) inbox: Inbox<Request>,
     place: AtomicU8,
     bound: AtomicBool,
+    /// How many calls to Erlang the thread waits in. Under the pool's lock.
+    pub(crate) waiting: AtomicUsize,
+    /// Whom it is lent to.
+    lease: Mutex<Option<ResourceArc<Binding>>>,
+    /// The calls to Erlang that the thread waits in, the innermost last.
+    waits: Mutex<Vec<Arc<Suspension>>>,
     stop: AtomicBool,
     runner: OnceLock<Arc<Runner>>,
 }
@@ -73,7 +81,33 @@ impl Seat {
         self.bound.store(bound, Ordering::Release);
     }
 
-    fn is_stopped(&self) -> bool {
+    /// Says whom it is lent to.
+    pub(crate) fn lend(&self, binding: Option<ResourceArc<Binding>>) {
+        let before = std::mem::replace(&mut *lock(&self.lease), binding);
+        drop(before);
+    }
+
+    /// Queues a request for this very context, or gives it back if that has ended. While the thread waits for Erlang it serves
+    /// these too: who asks may be the one it waits for.
+    pub(crate) fn post(&self, request: Request) -> Result<(), Request> {
+        self.inbox.post(request)?;
+        if let Some(wait) = lock(&self.waits).last() {
+            wait.nudge();
+        }
+        Ok(())
+    }
+
+    /// The thread waits for Erlang. It looks at the inbox after this, so nothing is left there unseen.
+    pub(crate) fn suspend(&self, wait: &Arc<Suspension>) {
+        lock(&self.waits).push(wait.clone());
+    }
+
+    /// It goes on.
+    pub(crate) fn resume(&self) {
+        lock(&self.waits).pop();
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
 
@@ -83,6 +117,7 @@ impl Seat {
         }
         POOL.part(self);
         drop(self.inbox.close());
+        self.lend(None);
         self.inbox.nudge();
         for id in self.runner.get().map(|runner| runner.ids()).unwrap_or_default() {
             watch::interrupt(id);
@@ -103,7 +138,6 @@ impl Seat {
             }
         });
         self.inbox.heed();
-        POOL.back(self);
     }
 }
 
@@ -119,6 +153,9 @@ impl Context {
             inbox: Inbox::new(),
             place: AtomicU8::new(0),
             bound: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
+            lease: Mutex::new(None),
+            waits: Mutex::new(Vec::new()),
             stop: AtomicBool::new(false),
             runner: OnceLock::new(),
         });

@@ -84,10 +84,16 @@ impl<T> Inbox<T> {
         std::mem::take(&mut state.queue)
     }
 
+    /// Whether something is queued.
+    #[inline]
+    pub(crate) fn has_items(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) > 0
+    }
+
     /// Whether there is a reason to be awake.
     #[inline]
     pub(crate) fn is_called(&self) -> bool {
-        self.waiting.load(Ordering::Acquire) > 0 || self.nudged.load(Ordering::Acquire)
+        self.has_items() || self.nudged.load(Ordering::Acquire)
     }
 
     /// The owner has looked around: a nudge from before is done with.

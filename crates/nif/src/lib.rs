@@ -14,6 +14,7 @@
 mod api;
 mod atoms;
 mod beam;
+mod binding;
 mod bridge;
 mod callback;
 mod context;

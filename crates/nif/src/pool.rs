@@ -144,9 +144,10 @@ impl Pool {
         }
     }
 
-    /// A context stops serving the queue for a while: it waits for Erlang, or is bound.
+    /// A context stops serving the queue for a while: it waits for Erlang.
     pub(crate) fn away(&self, seat: &Arc<Seat>) {
         let mut state = lock(&self.state);
+        seat.waiting.fetch_add(1, Ordering::Relaxed);
         self.leave_place(&mut state, seat, Place::Away);
         let relief = if state.awake == 0 && !state.queue.is_empty() { Self::rouse(&mut state) } else { None };
         drop(state);
@@ -155,10 +156,16 @@ impl Pool {
         }
     }
 
-    /// It serves the queue again, unless it is bound.
+    /// It waits no longer.
     pub(crate) fn back(&self, seat: &Arc<Seat>) {
         let mut state = lock(&self.state);
-        if seat.place() == Place::Away && !seat.is_bound() {
+        seat.waiting.fetch_sub(1, Ordering::Relaxed);
+        Self::return_to_queue(&mut state, seat);
+    }
+
+    /// It serves the queue again, if nothing keeps it: it looks there before it parks.
+    fn return_to_queue(state: &mut State, seat: &Seat) {
+        if seat.place() == Place::Away && !seat.is_bound() && seat.waiting.load(Ordering::Relaxed) == 0 {
             state.awake += 1;
             seat.set_place(Place::Awake);
         }
@@ -188,10 +195,16 @@ impl Pool {
         }
     }
 
-    /// Takes a context out of the pool for one process. False if it is bound already, or has ended.
-    pub(crate) fn bind(&self, seat: &Arc<Seat>) -> bool {
+    /// Takes a context out of the pool for one process, also one that runs a request if `busy`. False if it is bound already, has
+    /// ended, or waits for Erlang: who binds may be the one it waits for.
+    pub(crate) fn bind(&self, seat: &Arc<Seat>, busy: bool) -> bool {
         let mut state = lock(&self.state);
-        if seat.is_bound() || seat.place() == Place::Gone {
+        let free = match seat.place() {
+            Place::Idle => true,
+            Place::Awake => busy,
+            Place::Away | Place::Gone => false,
+        };
+        if !free || seat.is_bound() {
             return false;
         }
         seat.set_bound(true);
@@ -206,11 +219,11 @@ impl Pool {
 
     /// Gives a bound context back. Whether it was bound.
     pub(crate) fn unbind(&self, seat: &Arc<Seat>) -> bool {
-        let state = lock(&self.state);
+        let mut state = lock(&self.state);
         let was = seat.is_bound();
         seat.set_bound(false);
+        Self::return_to_queue(&mut state, seat);
         drop(state);
-        // It puts itself back when it wakes.
         seat.inbox.nudge();
         was
     }
