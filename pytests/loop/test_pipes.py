@@ -471,6 +471,63 @@ async def test_f1_a_file_closed_by_another_is_no_danger(loop: Loop, column: str)
         end.close()
 
 
+async def test_f9_numbers_above_1024(loop: Loop) -> None:
+    source, sink = pipes()
+    numbers = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 1100) for file in (source, sink)]
+    high = [os.fdopen(numbers[0], "rb", 0), os.fdopen(numbers[1], "wb", 0)]
+    source.close()
+    sink.close()
+    _, reads = await reader(loop, high[0])
+    write, writes = await writer(loop, high[1])
+    write.write(b"high")
+    assert await reads.received(4) == b"high"
+    write.close()
+    assert await reads.lost is None and await writes.lost is None
+    assert high[0].closed and high[1].closed
+
+
+async def test_t13_a_paused_reader_is_not_listened_to(loop: Loop) -> None:
+    """Or a writer that left would wake the loop for ever."""
+    source, sink = pipes()
+    read, reads = await reader(loop, source)
+    await turns(2)
+    read.pause_reading()
+    sink.write(b"x")
+    sink.close()
+    await turns(5)
+    assert repr(read).endswith(" idle>") and reads.calls == ["connection_made"]
+    read.resume_reading()
+    assert await reads.lost is None
+    assert reads.calls == ["connection_made", "data_received", "eof_received", "connection_lost"]
+
+
+@pytest.mark.parametrize("how", ["close", "abort"])
+async def test_t5_closed_when_there_is_room_again(loop: Loop, errors: Errors, column: str, how: str) -> None:
+    """The end is told once, also if the protocol closes in the callback that finds the queue empty."""
+
+    class Ending(Writer):
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            getattr(self.transport, how)()
+
+    source, sink = pipes()
+    write, writes = await writer(loop, sink, Ending)
+    write.set_write_buffer_limits(high=0)
+    written = await fill(write)
+    os.set_blocking(source.fileno(), False)
+    got = 0
+    while not writes.lost.done():
+        got += len(source.read(1 << 20) or b"")
+        await turns(1)
+    got += len(source.read(1 << 20) or b"")
+    await turns(2)
+    assert got == written
+    assert writes.calls == ["connection_made", "pause_writing", "resume_writing", "connection_lost"]
+    if column == "stdlib":
+        errors.take()  # it tries to tell it twice
+    source.close()
+
+
 async def test_the_duplicate_is_not_inherited(loop: Loop, column: str) -> None:
     source, sink = pipes()
     before = fds()

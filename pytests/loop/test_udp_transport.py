@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from peers import LOCAL, Errors, Loop, turns
+from test_rows_f import above_1024
 from test_udp import Datagrams, close, endpoint
 
 HEADER = 8 if sys.version_info >= (3, 13) else 0
@@ -211,6 +212,19 @@ async def test_answers_find_their_peers(loop: Loop) -> None:
         peer.close()
     transport.close()
     await protocol.lost
+
+
+async def test_others_than_the_last_are_sent_to_as_well(loop: Loop) -> None:
+    one = await endpoint(loop, local_addr=(LOCAL, 0))
+    with plain() as asking, plain() as other, plain() as third:
+        asking.sendto(b"question", one[0].get_extra_info("sockname"))
+        _, address = await one[1].received.get()
+        targets = [(peer, peer.getsockname()) for peer in (other, third)]
+        for _ in range(2):
+            for peer, name in [*targets, (asking, address), *targets]:
+                one[0].sendto(b"for %d" % name[1], name)
+                assert peer.recv(100) == b"for %d" % name[1]
+    await close(one)
 
 
 async def test_a_burst_leaves_others_their_turn(loop: Loop) -> None:
@@ -468,6 +482,19 @@ async def test_f1_a_second_transport_for_an_fd_is_refused(loop: Loop) -> None:
             await endpoint(loop, sock=sock)
     with pytest.raises(RuntimeError, match="is used by transport"):
         loop.add_reader(sock, print)
+    await close(one)
+
+
+async def test_f9_numbers_above_1024(loop: Loop) -> None:
+    sock = above_1024(plain())
+    sock.setblocking(False)
+    one = await endpoint(loop, sock=sock)
+    assert sock.fileno() > 1024
+    with plain() as sender:
+        sender.sendto(b"x", sock.getsockname())
+        data, address = await one[1].received.get()
+        one[0].sendto(data, address)
+        assert sender.recv(10) == b"x"
     await close(one)
 
 
