@@ -22,6 +22,7 @@ impl DatagramTransport {
     pub(super) fn sendto(py: Attached<'_>, this: This<'_>, args: Args<'_>) -> PyResult<()> {
         let (data, address) = match (args.positional(), args.named()) {
             ([data, address], 0) => (*data, Some(*address)),
+            ([data], 0) => (*data, None),
             _ => match this.parts().sendto.parse(py, &args)? {
                 [Some(data), address] => (data, address),
                 _ => return Err(Fault::system("a required argument was lost").raise(py)),
