@@ -191,6 +191,16 @@ async def test_what_is_no_address_ends_it(loop: Loop, errors: Errors, address: A
     assert context["exception"] is reason and context["transport"] is one[0]
 
 
+async def test_an_address_of_the_internet_is_none_of_a_unix_socket(
+    loop: Loop, errors: Errors, tmp_path: Path
+) -> None:
+    one = await endpoint(loop, family=socket.AF_UNIX, local_addr=str(tmp_path / "here"))
+    one[0].sendto(b"x", (LOCAL, 9))
+    reason = await one[1].lost
+    assert isinstance(reason, TypeError)
+    assert [context["exception"] for context in errors.take()] == [reason]
+
+
 async def test_answers_find_their_peers(loop: Loop) -> None:
     class Echo(Datagrams):
         def connection_made(self, transport: Any) -> None:
@@ -410,6 +420,23 @@ async def test_datagrams_to_several_wait_in_line_and_find_their_ways(loop: Loop,
         await protocol.lost
         assert (got + drain(reader))[-1] == b"to the slow"
         reader.close()
+
+
+async def test_a_long_queue_keeps_its_order(loop: Loop, tmp_path: Path) -> None:
+    """So long that it goes out in several parts."""
+    path = str(tmp_path / "slow")
+    transport, protocol, reader = await stuck(loop, path, remote_addr=path)
+    for number in range(2000):
+        transport.sendto(b"%05d" % number + b"x" * 1000)
+    transport.close()
+    got = drain(reader)
+    while not protocol.lost.done():
+        await turns(1)
+        got += drain(reader)
+    got += drain(reader)
+    assert [data[:5] for data in got if data != b"fill"] == [b"%05d" % number for number in range(2000)]
+    assert await protocol.lost is None
+    reader.close()
 
 
 async def test_a_peer_that_left_is_told_for_each_that_waited(loop: Loop, tmp_path: Path) -> None:

@@ -99,8 +99,10 @@ impl<T: Transport> Rows<T> {
         Property::read(c"_sock", |py, this: Instance<'_, T>| Ok(this.payload().base().file.get(py)), c"");
     pub(crate) const SOCK_FD: Property<T> =
         Property::read(c"_sock_fd", |_, this: Instance<'_, T>| Ok(i64::from(this.payload().base().fd)), c"");
+    /// Set to `None` it is let go of, for whoever has closed it.
     pub(crate) const PIPE: Property<T> =
-        Property::read(c"_pipe", |py, this: Instance<'_, T>| Ok(this.payload().base().file.get(py)), c"");
+        Property::read(c"_pipe", |py, this: Instance<'_, T>| Ok(this.payload().base().file.get(py)), c"")
+            .write(let_go::<T>);
 }
 
 impl<T: Paced> Rows<T> {
@@ -153,6 +155,18 @@ fn set_protocol_attr<T: Transport>(
 ) -> PyResult<()> {
     let protocol = set_to(py, protocol)?;
     drop(this.payload().base().protocol.replace(py, (!protocol.is_none()).then(|| protocol.clone_ref(py))));
+    Ok(())
+}
+
+fn let_go<T: Transport>(
+    py: Attached<'_>,
+    this: Instance<'_, T>,
+    value: Option<Borrowed<'_>>,
+) -> PyResult<()> {
+    if !set_to(py, value)?.is_none() {
+        return Err(Kind::AttributeError.raise(py, "can be set to None only"));
+    }
+    drop(this.payload().base().file.take(py));
     Ok(())
 }
 
