@@ -368,7 +368,8 @@ async def test_f7_out_of_descriptors_is_reported_and_not_spun_on(
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     reports = errors.take()
     assert all(report["exception"].errno == errno.EMFILE for report in reports)
-    assert len(reports) <= 100, "a report per attempt, so there were more than one round of them"
+    # stdlib's loop reports each attempt of a round: as many as the backlog, and from 3.14 on one more.
+    assert len(reports) <= 101, "there was more than one round of attempts"
     assert cpu / wall < 0.5, "the loop span while there was no descriptor to be had"
     await served
     errors.lenient = column == "stdlib"  # which has a timer for each report, and lets them fire after close()

@@ -47,6 +47,7 @@ class ErlangEventLoop(_native.Loop, Sockets, Secure, Transports, Subprocesses):
         "_ssock",
         "_timer_cancelled_count",
         "_unix_server_sockets",
+        "_watcher",
         "slow_callback_duration",
     )
 
