@@ -5,6 +5,7 @@ Loaded with `-p plugin`. The outcome of a test is the worst of its phases; CONFO
 CONFORMANCE_DONE one with the ids of tests that are done already.
 """
 
+import gc
 import json
 import os
 import signal
@@ -30,6 +31,12 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     done = set(DONE.read_text().split("\n"))
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in done])
     items[:] = [item for item in items if item.nodeid not in done]
+
+
+def pytest_collection_finish() -> None:
+    """Some suites collect garbage after every test; what is there by now need not be looked at each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:

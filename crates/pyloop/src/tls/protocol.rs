@@ -155,6 +155,11 @@ impl Class for SslProtocol {
         Property::<Self>::read(c"_transport", |py, this| Ok(this.wire.get(py)), c"The transport below."),
         Property::<Self>::read(c"_loop", |py, this| Ok(this.owner.clone_ref(py)), c""),
         Property::<Self>::read(c"_sslobj", |py, this| Ok(this.engine.object.clone_ref(py)), c""),
+        Property::<Self>::read(
+            c"_sslcontext",
+            |py, this| this.extra.dict_get(py, &this.part().names.sslcontext),
+            c"Users of asyncio look for it here.",
+        ),
         Property::<Self>::read(c"_extra", |py, this| Ok(this.extra.clone_ref(py)), c""),
         Property::<Self>::read(
             c"_state",
