@@ -40,6 +40,7 @@ pub(crate) struct Seat {
     /// The calls to Erlang that the thread waits in, the innermost last.
     waits: Mutex<Vec<Arc<Suspension>>>,
     stop: AtomicBool,
+    reserve: bool,
     runner: OnceLock<Arc<Runner>>,
 }
 
@@ -107,11 +108,21 @@ impl Seat {
         lock(&self.waits).pop();
     }
 
+    /// Whether it is one of the threads that help the pool out.
+    pub(crate) fn is_reserve(&self) -> bool {
+        self.reserve
+    }
+
+    /// The record of its thread, once that runs.
+    pub(crate) fn runner(&self) -> Option<Arc<Runner>> {
+        self.runner.get().cloned()
+    }
+
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
 
-    fn stop(self: &Arc<Self>) {
+    pub(crate) fn stop(self: &Arc<Self>) {
         if self.stop.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -138,6 +149,9 @@ impl Seat {
             }
         });
         self.inbox.heed();
+        if self.place() == Place::Away {
+            POOL.regain(self);
+        }
     }
 }
 
@@ -146,10 +160,9 @@ pub(crate) struct Context {
     pub(crate) seat: Arc<Seat>,
 }
 
-impl Context {
-    /// Starts the thread. It is in the pool before this returns.
-    pub(crate) fn start() -> std::io::Result<Self> {
-        let seat = Arc::new(Seat {
+impl Seat {
+    fn new(reserve: bool) -> Arc<Self> {
+        Arc::new(Self {
             inbox: Inbox::new(),
             place: AtomicU8::new(0),
             bound: AtomicBool::new(false),
@@ -157,25 +170,48 @@ impl Context {
             lease: Mutex::new(None),
             waits: Mutex::new(Vec::new()),
             stop: AtomicBool::new(false),
+            reserve,
             runner: OnceLock::new(),
-        });
-        POOL.join(&seat);
-        let own = seat.clone();
+        })
+    }
+
+    /// Starts the thread, with a namespace of its own or that of another.
+    fn start(self: &Arc<Self>, shared: Option<Arc<Runner>>) -> std::io::Result<()> {
+        let own = self.clone();
         let thread = std::thread::Builder::new().name(String::from("py_context")).stack_size(STACK);
         let started = thread.spawn(move || {
             SEAT.with(|seat| {
                 seat.get_or_init(|| own.clone());
             });
-            python::attach(|py, bridge| match namespace(py) {
-                Ok(namespace) => serve(py, bridge, &own, namespace),
-                Err(raised) => raised.write_unraisable(py, None),
+            python::attach(|py, bridge| {
+                let shared = shared.as_ref().and_then(|runner| runner.namespace.as_ref()?.get(py));
+                match shared.map_or_else(|| namespace(py), |shared| Ok(shared.clone_ref(py))) {
+                    Ok(namespace) => serve(py, bridge, &own, namespace),
+                    Err(raised) => raised.write_unraisable(py, None),
+                }
             });
             own.stop();
         });
-        if let Err(error) = started {
-            seat.stop();
-            return Err(error);
+        if started.is_err() {
+            self.stop();
         }
+        started.map(drop)
+    }
+}
+
+/// Starts a thread that helps the pool out.
+pub(crate) fn start_reserve() -> std::io::Result<()> {
+    let seat = Seat::new(true);
+    let shared = POOL.enlist(&seat);
+    seat.start(shared)
+}
+
+impl Context {
+    /// Starts the thread. It is in the pool before this returns.
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let seat = Seat::new(false);
+        POOL.join(&seat);
+        seat.start(None)?;
         Ok(Self { seat })
     }
 

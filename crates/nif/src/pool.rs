@@ -2,6 +2,10 @@
 //!
 //! A request wakes a context only when none is awake: one that runs will look at the queue before it parks, and where threads share
 //! a GIL a second one would only contend for it. If the awake ones are stuck in a long call, the watchdog wakes another.
+//!
+//! If none is left that could be woken, as all wait for Erlang or hang in calls that cannot be stopped, the queue is served by
+//! reserves: threads that are no context of their own, and share the namespace of one. So what Erlang does on behalf of Python may
+//! call Python again in any process, and one context is enough.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use crate::context::Seat;
 use crate::inbox::lock;
 use crate::request::Request;
+use crate::runner::Runner;
 use crate::watch;
 
 /// Where a context is, as far as the pool is concerned.
@@ -29,6 +34,9 @@ struct State {
     queue: VecDeque<Request>,
     idle: Vec<Arc<Seat>>,
     members: Vec<Arc<Seat>>,
+    reserves: Vec<Arc<Seat>>,
+    /// Reserves that are parked.
+    spare: Vec<Arc<Seat>>,
     awake: usize,
     /// How many requests were taken, and how many when the watchdog looked last.
     taken: u64,
@@ -47,12 +55,28 @@ pub(crate) static POOL: Pool = Pool {
         queue: VecDeque::new(),
         idle: Vec::new(),
         members: Vec::new(),
+        reserves: Vec::new(),
+        spare: Vec::new(),
         awake: 0,
         taken: 0,
         seen: 0,
     }),
     queued: AtomicUsize::new(0),
 };
+
+/// More threads than this do not help against what keeps the others.
+const RESERVES: usize = 256;
+
+/// What the watchdog is to do for the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Relief {
+    /// Nothing waits, or nobody could be woken for it.
+    None,
+    /// Look again soon.
+    Later,
+    /// Start a reserve.
+    Start,
+}
 
 /// Numbers for `py:stats/0`.
 pub(crate) struct Counts {
@@ -118,25 +142,42 @@ impl Pool {
         seat.set_place(Place::Awake);
     }
 
+    /// A new reserve, awake. The namespace it is to share, of the context that is there longest.
+    pub(crate) fn enlist(&self, seat: &Arc<Seat>) -> Option<Arc<Runner>> {
+        let mut state = lock(&self.state);
+        let runner = state.members.iter().find_map(|member| member.runner());
+        state.reserves.push(seat.clone());
+        state.awake += 1;
+        seat.set_place(Place::Awake);
+        runner
+    }
+
     /// A context ends. When it was the last, what is queued is answered with an error by being dropped.
     pub(crate) fn part(&self, seat: &Arc<Seat>) {
         let mut state = lock(&self.state);
         self.leave_place(&mut state, seat, Place::Gone);
         state.members.retain(|member| !Arc::ptr_eq(member, seat));
-        let orphans = if state.members.is_empty() {
+        state.reserves.retain(|member| !Arc::ptr_eq(member, seat));
+        let (mut orphans, mut reserves) = (VecDeque::new(), Vec::new());
+        if state.members.is_empty() {
             self.queued.store(0, Ordering::Release);
-            std::mem::take(&mut state.queue)
-        } else {
-            VecDeque::new()
-        };
+            orphans = std::mem::take(&mut state.queue);
+            reserves = std::mem::take(&mut state.reserves);
+        }
         drop(state);
         drop(orphans);
+        for reserve in reserves {
+            reserve.stop();
+        }
     }
 
     fn leave_place(&self, state: &mut State, seat: &Arc<Seat>, place: Place) {
         match seat.place() {
             Place::Awake => state.awake -= 1,
-            Place::Idle => state.idle.retain(|idle| !Arc::ptr_eq(idle, seat)),
+            Place::Idle => {
+                state.idle.retain(|idle| !Arc::ptr_eq(idle, seat));
+                state.spare.retain(|spare| !Arc::ptr_eq(spare, seat));
+            }
             Place::Away | Place::Gone => {}
         }
         if seat.place() != Place::Gone {
@@ -163,6 +204,18 @@ impl Pool {
         Self::return_to_queue(&mut state, seat);
     }
 
+    /// A context hangs in a call that cannot be stopped: the queue does not wait for it.
+    pub(crate) fn write_off(&self, seat: &Arc<Seat>) {
+        self.leave_place(&mut lock(&self.state), seat, Place::Away);
+        // Should the call have ended just now, the context comes back by itself.
+        seat.inbox.nudge();
+    }
+
+    /// A context that was written off is there again.
+    pub(crate) fn regain(&self, seat: &Arc<Seat>) {
+        Self::return_to_queue(&mut lock(&self.state), seat);
+    }
+
     /// It serves the queue again, if nothing keeps it: it looks there before it parks.
     fn return_to_queue(state: &mut State, seat: &Seat) {
         if seat.place() == Place::Away && !seat.is_bound() && seat.waiting.load(Ordering::Relaxed) == 0 {
@@ -182,7 +235,11 @@ impl Pool {
         }
         state.awake -= 1;
         seat.set_place(Place::Idle);
-        state.idle.push(seat.clone());
+        if seat.is_reserve() {
+            state.spare.push(seat.clone());
+        } else {
+            state.idle.push(seat.clone());
+        }
         true
     }
 
@@ -228,27 +285,47 @@ impl Pool {
         was
     }
 
-    /// Wakes another context if requests wait and none was taken since the last look. Whether requests wait for one that could be.
-    pub(crate) fn relieve(&self) -> bool {
+    /// Wakes another context, or a reserve, if requests wait and none was taken since the last look.
+    pub(crate) fn relieve(&self) -> Relief {
         let mut state = lock(&self.state);
         let stuck = state.taken == state.seen;
         state.seen = state.taken;
-        if state.queue.is_empty() {
-            return false;
+        if !Self::could_relieve(&state) {
+            return Relief::None;
         }
-        let seat = if stuck { Self::rouse(&mut state) } else { None };
-        let more = !state.idle.is_empty() || seat.is_some();
+        if !stuck {
+            return Relief::Later;
+        }
+        let mut seat = Self::rouse(&mut state);
+        if seat.is_none() {
+            seat = state.spare.pop();
+            match &seat {
+                Some(seat) => {
+                    state.awake += 1;
+                    seat.set_place(Place::Awake);
+                }
+                None => return Relief::Start,
+            }
+        }
         drop(state);
         if let Some(seat) = seat {
             seat.inbox.nudge();
         }
-        more
+        Relief::Later
     }
 
-    /// Whether requests wait though a context could be woken for them.
+    fn could_relieve(state: &State) -> bool {
+        // Contexts that are bound are away by the will of their owners.
+        let held_up = |seat: &Arc<Seat>| seat.place() == Place::Away && !seat.is_bound();
+        let reserve = state.awake == 0
+            && (!state.spare.is_empty() || state.reserves.len() < RESERVES)
+            && state.members.iter().any(held_up);
+        !state.queue.is_empty() && (!state.idle.is_empty() || reserve)
+    }
+
+    /// Whether requests wait though somebody could be woken for them.
     pub(crate) fn wants_relief(&self) -> bool {
-        let state = lock(&self.state);
-        !state.queue.is_empty() && !state.idle.is_empty()
+        Self::could_relieve(&lock(&self.state))
     }
 
     pub(crate) fn counts(&self) -> Counts {

@@ -14,6 +14,7 @@ use pyrt::{Attached, Obj, Remote, raise_in_thread, thread_ident};
 use rustler::{Env, LocalPid, Monitor, Resource, ResourceArc};
 
 use crate::callback::Suspension;
+use crate::context::Seat;
 use crate::inbox::lock;
 use crate::stats::STATS;
 use crate::table::{self, Id};
@@ -44,6 +45,8 @@ pub(crate) struct Runner {
     stack: Mutex<Vec<Level>>,
     /// What `eval` and `exec` see; none for threads that are no context's.
     pub(crate) namespace: Option<Remote>,
+    /// The context whose thread it is.
+    seat: Option<Weak<Seat>>,
 }
 
 static RUNNERS: Mutex<Vec<Weak<Runner>>> = Mutex::new(Vec::new());
@@ -59,7 +62,8 @@ impl Runner {
             current
                 .get_or_init(|| {
                     let ident = thread_ident();
-                    let runner = Arc::new(Self { ident, stack: Mutex::new(Vec::new()), namespace });
+                    let seat = Seat::current().map(|seat| Arc::downgrade(&seat));
+                    let runner = Arc::new(Self { ident, stack: Mutex::new(Vec::new()), namespace, seat });
                     let mut all = lock(&RUNNERS);
                     all.retain(|other| other.strong_count() > 0);
                     all.push(Arc::downgrade(&runner));
@@ -72,6 +76,11 @@ impl Runner {
     /// The record of this thread.
     pub(crate) fn current() -> Arc<Self> {
         CURRENT.with(|current| current.get().cloned()).unwrap_or_else(|| Self::install(None))
+    }
+
+    /// The context whose thread it is.
+    pub(crate) fn seat(&self) -> Option<Arc<Seat>> {
+        self.seat.as_ref()?.upgrade()
     }
 
     /// All there are.

@@ -10,12 +10,13 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use crate::beam::{Letter, OUTBOX};
+use crate::context::start_reserve;
 use crate::inbox::lock;
-use crate::pool::POOL;
+use crate::pool::{POOL, Relief};
 use crate::python;
 use crate::runner::Runner;
 use crate::stats::STATS;
-use crate::table::Id;
+use crate::table::{self, Id};
 
 const TICK: Duration = Duration::from_millis(1);
 /// Looks without news before it goes to sleep.
@@ -114,8 +115,10 @@ impl Watchdog {
             for runner in Runner::all() {
                 young |= runner.look();
             }
-            let waiting = POOL.relieve();
-            self.rest(young || waiting);
+            let relief = POOL.relieve();
+            // Without another thread the queue waits for those there are.
+            let started = relief == Relief::Start && start_reserve().is_ok();
+            self.rest(young || started || relief == Relief::Later);
         }
     }
 
@@ -150,19 +153,23 @@ impl Watchdog {
             return;
         }
         let runners = Runner::all();
-        // Queued requests are skipped by whoever takes them; what has ended needs nothing.
-        self.stopping.retain(|stopping| runners.iter().any(|runner| runner.has(stopping.id)));
+        // A cancelled request that is queued is skipped by whoever takes it; one that is to be interrupted is live, and gets there.
+        self.stopping.retain(|stopping| {
+            table::is_live(stopping.id) || runners.iter().any(|runner| runner.has(stopping.id))
+        });
         for stopping in &mut self.stopping {
             if stopping.next > now {
                 continue;
             }
             stopping.next = now + stopping.pause;
             stopping.pause = (stopping.pause * 2).min(AGAIN_AT_MOST);
+            let id = stopping.id;
             if !stopping.counted && now.duration_since(stopping.since) > UNSTOPPABLE {
                 stopping.counted = true;
                 STATS.unstoppable.fetch_add(1, Ordering::Relaxed);
+                let seats = runners.iter().filter(|runner| runner.has(id)).filter_map(|runner| runner.seat());
+                seats.for_each(|seat| POOL.write_off(&seat));
             }
-            let id = stopping.id;
             python::attach(|py, bridge| {
                 if let Ok(class) = bridge.interrupted.get(py) {
                     for runner in &runners {
