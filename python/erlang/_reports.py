@@ -54,3 +54,20 @@ def slow(loop: Any, transport: BaseTransport, took: float) -> None:
     """Debug mode names those who keep the loop busy for too long."""
     if took >= loop.slow_callback_duration:
         logger.warning("Executing %r took %.3f seconds", transport, took)
+
+
+def accepted(server: Any, address: Any, connection: Any) -> None:
+    """A line in asyncio's log."""
+    logger.debug("%r got a new connection from %r: %r", server, address, connection)
+
+
+def not_accepted(loop: Any, exception: BaseException, protocol: Any) -> None:
+    """A protocol factory or a transport failed. asyncio says so in debug mode only."""
+    if loop.get_debug():
+        context = {
+            "message": "Error on transport creation for incoming connection",
+            "exception": exception,
+        }
+        if protocol is not None:
+            context["protocol"] = protocol
+        loop.call_exception_handler(context)

@@ -7,7 +7,6 @@ import errno
 import socket
 import sys
 from asyncio import constants, trsock
-from asyncio.log import logger
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
@@ -114,58 +113,27 @@ class Transports(StdlibLoop):
             asyncios: Any = super()
             asyncios._accept_connection(protocol_factory, sock, sslcontext, server, backlog, *timeouts)
             return
-        kind = sock.family, sock.type, sock.proto
-        for _ in range(backlog):
-            try:
-                # What socket.accept() does, without asking for the kind each time.
-                fd, address = sock._accept()
-                connection = socket.socket(*kind, fileno=fd)
-                if self._debug:
-                    logger.debug("%r got a new connection from %r: %r", server, address, connection)
-                connection.setblocking(False)
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                if error.errno not in _EXHAUSTED:
-                    raise
-                # The kernel goes on reporting what cannot be accepted: look away for a while.
-                self.call_exception_handler(
-                    {
-                        "message": "socket.accept() out of system resource",
-                        "exception": error,
-                        "socket": trsock.TransportSocket(sock),
-                    }
-                )
-                self._remove_reader(sock.fileno())
-                self.call_later(
-                    constants.ACCEPT_RETRY_DELAY,
-                    self._start_serving,
-                    protocol_factory,
-                    sock,
-                    sslcontext,
-                    server,
-                    backlog,
-                    *timeouts,
-                )
-                return
-            self.call_soon(self._open_accepted, protocol_factory, connection, address, server)
-
-    def _open_accepted(
-        self, protocol_factory: Callable[[], Any], connection: Any, address: Any, server: Any
-    ) -> None:
-        protocol = None
         try:
-            protocol = protocol_factory()
-            # The fd is new, so no other transport has it.
-            _native.socket_transport(self, connection, protocol, None, None, server, address)
-        except (SystemExit, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            if self._debug:
-                context = {
-                    "message": "Error on transport creation for incoming connection",
+            _native.accept(self, protocol_factory, sock, server, backlog)
+        except OSError as error:
+            if error.errno not in _EXHAUSTED:
+                raise
+            # The kernel goes on reporting what cannot be accepted: look away for a while.
+            self.call_exception_handler(
+                {
+                    "message": "socket.accept() out of system resource",
                     "exception": error,
+                    "socket": trsock.TransportSocket(sock),
                 }
-                if protocol is not None:
-                    context["protocol"] = protocol
-                self.call_exception_handler(context)
+            )
+            self._remove_reader(sock.fileno())
+            self.call_later(
+                constants.ACCEPT_RETRY_DELAY,
+                self._start_serving,
+                protocol_factory,
+                sock,
+                sslcontext,
+                server,
+                backlog,
+                *timeouts,
+            )

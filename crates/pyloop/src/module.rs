@@ -117,6 +117,7 @@ impl Traverse for Native {
     fn clear(&self, py: Attached<'_>) {
         self.tls.clear(py);
         self.sock.clear(py);
+        self.stream.clear(py);
         self.transport.clear(py);
         self.imports().into_iter().for_each(|imported| imported.clear(py));
     }
@@ -132,6 +133,11 @@ impl Module for Native {
             c"interpreter_id",
             |py, _state, _args| Ok(py.interpreter_id()),
             c"interpreter_id()\n--\n\nWhich interpreter this is; 0 is the main one.",
+        ),
+        Function::<Self>::fast(
+            c"accept",
+            stream::accept,
+            c"accept(loop, protocol_factory, sock, server, backlog)\n--\n\nTakes all connections that wait, up to the backlog.",
         ),
         Function::<Self>::fast(
             c"socket_transport",

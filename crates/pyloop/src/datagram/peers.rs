@@ -67,7 +67,7 @@ impl Peers {
 }
 
 /// An address as Python's sockets tell it.
-pub(super) fn name_of(py: Attached<'_>, address: &SocketAddrAny) -> PyResult<Owned> {
+pub(crate) fn name_of(py: Attached<'_>, address: &SocketAddrAny) -> PyResult<Owned> {
     match address.address_family() {
         AddressFamily::INET => match SocketAddrV4::try_from(address.clone()) {
             Ok(v4) => ipv4(py, v4),

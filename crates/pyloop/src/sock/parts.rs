@@ -61,7 +61,7 @@ pub(crate) struct Parts {
     pub(super) add_done_callback: Params<2>,
     pub(super) cancel: Params<1>,
     /// The class whose instances are known to have the fd they say.
-    pub(super) socket: Fixed,
+    pub(crate) socket: Fixed,
     pub(super) task: Fixed,
     /// Whose `sock_*` coroutines serve everything else.
     pub(super) stdlib: Imported,

@@ -22,6 +22,7 @@ use crate::transport::{
     Base, Flow, Intake, Paced, Queue, Rows, Sink, Streaming, Transport, close_socket, describe, socket_repr,
 };
 
+mod accept;
 mod close;
 mod info;
 mod open;
@@ -29,6 +30,7 @@ mod parts;
 mod read;
 mod write;
 
+pub(crate) use accept::accept;
 pub(crate) use open::open;
 pub(crate) use parts::Parts;
 

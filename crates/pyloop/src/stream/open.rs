@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use pyrt::{Args, Attached, Borrowed, DictSlot, Fault, Guarded, ObjCell, Owned, PyResult, Typed, WeakSlot};
 
 use super::{SocketTransport, This};
+use crate::event_loop::Loop;
 use crate::module::Native;
 use crate::transport::{Base, Flow, Intake, Socket, describe, given, hold_open, os_error, start};
 
@@ -21,11 +22,30 @@ pub(crate) fn open(py: Attached<'_>, native: &Native, args: Args<'_>) -> PyResul
         return Err(Fault::system("a required argument was lost").raise(py));
     };
     let owner = native.event_loop.expect(py, owner)?.clone_ref(py);
-    let shared = &native.transport;
-    let (waiter, server) = (given(py, waiter), given(py, server));
-    let extra = match given(py, peername) {
+    let [waiter, extra, server, peername] = [waiter, extra, server, peername].map(|value| given(py, value));
+    make(py, native, Opened { owner, sock, protocol, waiter, extra, server, peername })
+}
+
+/// What a transport is made of.
+pub(super) struct Opened<'a> {
+    pub(super) owner: Typed<Loop>,
+    pub(super) sock: Borrowed<'a>,
+    pub(super) protocol: Borrowed<'a>,
+    pub(super) waiter: Option<Owned>,
+    pub(super) extra: Option<Owned>,
+    pub(super) server: Option<Owned>,
+    pub(super) peername: Option<Owned>,
+}
+
+pub(super) fn make(
+    py: Attached<'_>,
+    native: &Native,
+    Opened { owner, sock, protocol, waiter, extra, server, peername }: Opened<'_>,
+) -> PyResult<Typed<SocketTransport>> {
+    let (parts, shared) = (&native.stream, &native.transport);
+    let extra = match peername {
         Some(peername) => peername,
-        None => describe(py, shared, sock, given(py, extra), None)?,
+        None => describe(py, shared, sock, extra, None)?,
     };
     let fd = sock.call_method0(py, &shared.names.fileno)?.to_i32(py)?;
     let transport = SocketTransport {
