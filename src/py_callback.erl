@@ -6,7 +6,7 @@
 -behaviour(gen_server).
 
 -export([register/2, unregister/1, names/0]).
--export([start_link/0, run/3]).
+-export([start_link/0, run/3, run_scheduled/4]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(TABLE, py_callbacks).
@@ -66,6 +66,12 @@ handle_cast(_Request, State) ->
 handle_info({py_callback, Ticket, Name, Args}, State) ->
     _ = spawn(?MODULE, run, [Ticket, Name, Args]),
     {noreply, State};
+handle_info({py_continue, Continuation}, State) ->
+    ok = py_nif:schedule_continue(Continuation),
+    {noreply, State};
+handle_info({py_schedule, Continuation, Target, {Name, Args}}, State) ->
+    _ = spawn(?MODULE, run_scheduled, [Continuation, Target, Name, Args]),
+    {noreply, State};
 handle_info({py_send, To, Message}, State) ->
     _ = erlang:send(To, Message, [noconnect]),
     {noreply, State};
@@ -81,12 +87,25 @@ publish() ->
 -spec run(py_nif:ticket(), binary(), [term()]) -> boolean().
 run(Ticket, Name, Args) ->
     _ = py_nif:callback_begin(Ticket),
-    Answer = try py_request:nested(Ticket, fun() -> apply_function(Name, Args) end) of
-                 Value -> {ok, Value}
-             catch
-                 Class:Reason -> {error, {Class, Reason}}
-             end,
-    py_nif:callback_answer(Ticket, Answer).
+    py_nif:callback_answer(Ticket, answer(Ticket, Name, Args)).
+
+%% @private
+%% The process that ends a chain: the caller gets what the function returns. Nobody waits in Python.
+-spec run_scheduled(py_nif:continuation(), py_nif:target(), binary(), [term()]) -> ok.
+run_scheduled(Continuation, Target, Name, Args) ->
+    _ = py_nif:schedule_begin(Continuation),
+    Answer = answer(Target, Name, Args),
+    case {py_nif:schedule_answer(Continuation, Answer), Answer} of
+        {false, {error, Reason}} -> logger:error("py: ~ts, scheduled by a cast, failed: ~tp", [Name, Reason]);
+        _ -> ok
+    end.
+
+answer(Target, Name, Args) ->
+    try py_request:nested(Target, fun() -> apply_function(Name, Args) end) of
+        Value -> {ok, Value}
+    catch
+        Class:Reason -> {error, {Class, Reason}}
+    end.
 
 apply_function(Name, Args) ->
     case ets:lookup(?TABLE, Name) of

@@ -9,13 +9,15 @@
 -export([submit/8, submit_task/7, cancel/1, task_cancel/1, task_forget/1, task_interrupt/1]).
 -export([context_new/0, context_close/1, context_bind/3, context_unbind/1, context_is_bound/1]).
 -export([callback_dispatcher/0, callback_begin/1, callback_answer/2, callback_names/1]).
+-export([schedule_begin/1, schedule_answer/2, schedule_continue/1]).
 -export([atom_limit/1, traceback/2, stats/0]).
 
--export_type([context/0, binding/0, ticket/0, target/0, op/0, id/0, task/0]).
+-export_type([context/0, binding/0, ticket/0, continuation/0, target/0, op/0, id/0, task/0]).
 
 -opaque context() :: reference().
 -opaque binding() :: reference().
 -opaque ticket() :: reference().
+-opaque continuation() :: reference().
 -type task() :: reference().
 -type target() :: pool | context() | binding() | ticket().
 -type op() :: call | call_ref | eval | exec.
@@ -86,6 +88,16 @@ callback_begin(_Ticket) -> erlang:nif_error(not_loaded).
 
 -spec callback_answer(ticket(), {ok, term()} | {error, {atom(), term()}}) -> boolean().
 callback_answer(_Ticket, _Answer) -> erlang:nif_error(not_loaded).
+
+-spec schedule_begin(continuation()) -> boolean().
+schedule_begin(_Continuation) -> erlang:nif_error(not_loaded).
+
+%% @doc Answers a chain. False for a cast, whose answer nobody will ever see.
+-spec schedule_answer(continuation(), {ok, term()} | {error, term()}) -> boolean().
+schedule_answer(_Continuation, _Answer) -> erlang:nif_error(not_loaded).
+
+-spec schedule_continue(continuation()) -> ok.
+schedule_continue(_Continuation) -> erlang:nif_error(not_loaded).
 
 -spec callback_names([binary()]) -> ok.
 callback_names(_Names) -> erlang:nif_error(not_loaded).

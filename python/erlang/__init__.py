@@ -48,4 +48,9 @@ def __getattr__(name: str) -> Any:
         return getattr(_policy, name)
     # The VM puts its side of the bridge there before any Python code runs.
     in_the_vm = f"{__name__}._bridge" in sys.modules
-    return getattr(importlib.import_module("._beam" if in_the_vm else "._standalone", __name__), name)
+    module = importlib.import_module("._beam" if in_the_vm else "._standalone", __name__)
+    value = getattr(module, name)
+    if name in module.__all__:
+        # The next one finds it here. Functions of Erlang come and go: those are asked for each time.
+        globals()[name] = value
+    return value

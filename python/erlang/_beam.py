@@ -12,9 +12,40 @@ import traceback
 from typing import Any
 
 from . import _venv
-from ._bridge import Atom, Pid, Ref, Term, atom, call, has_function, send, whereis
+from ._bridge import (
+    Atom,
+    Pid,
+    Ref,
+    ScheduleMarker,
+    Term,
+    atom,
+    call,
+    consume_time_slice,
+    has_function,
+    schedule,
+    schedule_inline,
+    schedule_py,
+    send,
+    whereis,
+)
 
-__all__ = ["Atom", "ErlangError", "Interrupted", "Pid", "Ref", "Term", "atom", "call", "send", "whereis"]
+__all__ = [
+    "Atom",
+    "ErlangError",
+    "Interrupted",
+    "Pid",
+    "Ref",
+    "ScheduleMarker",
+    "Term",
+    "atom",
+    "call",
+    "consume_time_slice",
+    "schedule",
+    "schedule_inline",
+    "schedule_py",
+    "send",
+    "whereis",
+]
 
 
 class ErlangError(Exception):

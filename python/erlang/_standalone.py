@@ -24,9 +24,10 @@ _FUNCTIONS = (
     "state_store",
     "whereis",
 )
-_TYPES = ("Atom", "Pid", "Ref")
+_TYPES = ("Atom", "Pid", "Ref", "ScheduleMarker")
 
 NAMES = frozenset((*_FUNCTIONS, *_TYPES))
+__all__ = [*_FUNCTIONS, *_TYPES]  # noqa: PLE0604
 
 
 def _refuse(name: str) -> NoReturn:

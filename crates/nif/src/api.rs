@@ -8,12 +8,14 @@ use rustler::{Atom, Encoder, Env, Error, LocalPid, NifResult, ResourceArc, Term}
 use crate::binding::Binding;
 use crate::bridge::{ATOM_LIMIT, FUNCTIONS};
 use crate::callback::{self, Ticket};
+use crate::chain::Continuation;
 use crate::context::Context;
 use crate::pool::POOL;
 use crate::python::{self, Choice};
 use crate::request::{Op, Request};
 use crate::stats::STATS;
 use crate::table::{self, Id};
+use crate::target::Target;
 use crate::task::Task;
 use crate::{atoms, errors, watch};
 
@@ -68,50 +70,6 @@ fn context_is_bound(binding: ResourceArc<Binding>) -> bool {
     binding.is_open()
 }
 
-/// Who is to run a request.
-enum Target {
-    Pool,
-    Context(ResourceArc<Context>),
-    Binding(ResourceArc<Binding>),
-    Ticket(ResourceArc<Ticket>),
-}
-
-impl Target {
-    fn decode(term: Term<'_>) -> NifResult<Self> {
-        if term.is_atom() {
-            return Ok(Self::Pool);
-        }
-        if let Ok(context) = term.decode() {
-            return Ok(Self::Context(context));
-        }
-        if let Ok(binding) = term.decode() {
-            return Ok(Self::Binding(binding));
-        }
-        Ok(Self::Ticket(term.decode()?))
-    }
-
-    /// Posts it. What is said if it cannot be, in which case nothing is sent.
-    fn accept(&self, request: Request) -> Result<(), Atom> {
-        if matches!(self, Self::Binding(binding) if binding.is_released()) {
-            request.withdraw();
-            return Err(atoms::not_bound());
-        }
-        self.post(request).map_err(|request| {
-            request.withdraw();
-            atoms::closed()
-        })
-    }
-
-    fn post(&self, request: Request) -> Result<(), Request> {
-        match self {
-            Self::Pool => POOL.post(request),
-            Self::Context(context) => context.seat.post(request),
-            Self::Binding(binding) => binding.post(request),
-            Self::Ticket(ticket) => ticket.post(request),
-        }
-    }
-}
-
 fn op(term: Term<'_>) -> NifResult<Op> {
     let known = [
         (atoms::call(), Op::Call),
@@ -139,7 +97,7 @@ fn submit<'a>(
     let target = Target::decode(target)?;
     let tag = (atoms::undefined() != tag).then_some(tag);
     let reply = (atoms::undefined() != reference).then(|| (env.pid(), reference, tag));
-    let request = Request::new(op(operation)?, [first, second, third, fourth], reply);
+    let request = Request::new(op(operation)?, [first, second, third, fourth], reply, target.clone());
     let Some(request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
     let id = request.id().map_or(0, Id::word);
     match target.accept(request) {
@@ -165,7 +123,7 @@ fn submit_task<'a>(
     let task = ResourceArc::new(Task::new(env.pid(), tag));
     let reference = task.encode(env);
     let reply = Some((env.pid(), reference, Some(tag.to_term(env))));
-    let request = Request::new(op(operation)?, [first, second, third, fourth], reply);
+    let request = Request::new(op(operation)?, [first, second, third, fourth], reply, target.clone());
     let Some(request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
     if let Some(id) = request.id() {
         task.name(id);
@@ -237,6 +195,25 @@ fn callback_begin(env: Env<'_>, ticket: ResourceArc<Ticket>) -> bool {
 #[rustler::nif]
 fn callback_answer(ticket: ResourceArc<Ticket>, answer: Term<'_>) -> bool {
     ticket.answer(answer)
+}
+
+/// The calling process runs the function of a chain: its death is an answer.
+#[rustler::nif]
+fn schedule_begin(env: Env<'_>, continuation: ResourceArc<Continuation>) -> bool {
+    env.monitor(&continuation, &env.pid()).is_some()
+}
+
+/// The answer to a chain. False for a cast: nobody will ever see it.
+#[rustler::nif]
+fn schedule_answer(env: Env<'_>, continuation: ResourceArc<Continuation>, answer: Term<'_>) -> bool {
+    continuation.answer(env, answer)
+}
+
+/// Has a chain go on in Python.
+#[rustler::nif]
+fn schedule_continue(continuation: ResourceArc<Continuation>) -> Atom {
+    continuation.resume();
+    atoms::ok()
 }
 
 /// The names that Python may call.

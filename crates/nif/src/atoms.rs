@@ -50,5 +50,7 @@ rustler::atoms! {
     callbacks,
     late_callbacks,
     py_send,
+    py_continue,
+    py_schedule,
     exit,
 }

@@ -61,6 +61,15 @@ impl Mail {
     }
 }
 
+impl Mail {
+    /// [`send`](Self::send) from a function of `py_nif`, whose environment is `env`.
+    pub(crate) fn send_from(self, env: Env<'_>, to: LocalPid, word: ErlNifTerm) -> bool {
+        let pid: *const ErlNifPid = to.as_c_arg();
+        // SAFETY: the environment of the calling process; the message's is ours and is emptied.
+        unsafe { enif_send(env.as_c_arg(), pid.cast_mut(), self.0.as_ptr(), word) != 0 }
+    }
+}
+
 impl Drop for Mail {
     fn drop(&mut self) {
         // SAFETY: ours, and nothing borrows it.

@@ -5,16 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, RwLock};
 
 use pyrt::{
-    Args, Attached, Borrowed, Confined, Fault, Fixed, Function, Guarded, Imported, Module, ModuleDef, Obj,
-    Owned, PyResult, RawObject, Traverse, Type, Visit, Visited, confined,
+    Args, Attached, Borrowed, Confined, Fault, Fixed, Function, Guarded, Imported, Instance, Module,
+    ModuleDef, Obj, Owned, PyResult, RawObject, Traverse, Type, Visit, Visited, confined,
 };
 use rustler::sys::{ErlNifTerm, enif_whereis_pid};
 use rustler::{Encoder, Env, LocalPid, Term};
 
 use crate::beam::Mail;
 use crate::convert::{existing_atom, make_atom, text_of, to_term};
+use crate::marker::Marker;
 use crate::terms::{Atom, Opaque, Pid, Ref, Saved};
-use crate::{atoms, callback};
+use crate::{atoms, callback, marker, slice};
 
 /// How many atoms Python may make in the life of the VM, beyond those there are.
 pub(crate) static ATOM_LIMIT: AtomicUsize = AtomicUsize::new(10_000);
@@ -35,6 +36,7 @@ pub(crate) struct Bridge {
     pid: Type<Pid>,
     reference: Type<Ref>,
     opaque: Type<Opaque>,
+    marker: Type<Marker>,
     cache: Guarded<Cache>,
     /// The classes whose instances have `isoformat`.
     moments: Fixed,
@@ -43,7 +45,18 @@ pub(crate) struct Bridge {
     pub(crate) describe: Imported,
 }
 
-confined!(Bridge { atom, pid, reference, opaque, cache, moments, interrupted, erlang_error, describe });
+confined!(Bridge {
+    atom,
+    pid,
+    reference,
+    opaque,
+    marker,
+    cache,
+    moments,
+    interrupted,
+    erlang_error,
+    describe
+});
 
 impl Traverse for Bridge {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
@@ -51,6 +64,7 @@ impl Traverse for Bridge {
         self.pid.traverse(visit)?;
         self.reference.traverse(visit)?;
         self.opaque.traverse(visit)?;
+        self.marker.traverse(visit)?;
         self.moments.traverse(visit)?;
         self.interrupted.traverse(visit)?;
         self.erlang_error.traverse(visit)?;
@@ -71,6 +85,26 @@ impl Module for Bridge {
             has_function,
             c"has_function(name, /)\n--\n\nWhether call() finds it.",
         ),
+        Function::fast(
+            c"schedule",
+            marker::schedule,
+            c"schedule(name, /, *args)\n--\n\nReturned, it has an Erlang function go on.",
+        ),
+        Function::fast(
+            c"schedule_py",
+            marker::schedule_py,
+            c"schedule_py(module, func, args=None, kwargs=None)\n--\n\nReturned, it has a function go on, after others.",
+        ),
+        Function::fast(
+            c"schedule_inline",
+            marker::schedule_inline,
+            c"schedule_inline(module, func, args=None, kwargs=None)\n--\n\nReturned, it has a function go on, at once.",
+        ),
+        Function::fast(
+            c"consume_time_slice",
+            slice::consume,
+            c"consume_time_slice(percent, /)\n--\n\nCounts work. True when it is time to return a marker.",
+        ),
         Function::END,
     ];
 
@@ -83,6 +117,7 @@ impl Module for Bridge {
             pid: Type::add_to(py, &module, None)?,
             reference: Type::add_to(py, &module, None)?,
             opaque: Type::add_to(py, &module, None)?,
+            marker: Type::add_to(py, &module, None)?,
             cache: Guarded::new(Cache(HashMap::new())),
             moments: moments.into(),
             interrupted: Imported::new(c"erlang._beam", c"Interrupted"),
@@ -147,6 +182,26 @@ impl Bridge {
     pub(crate) fn opaque(&self, py: Attached<'_>, term: Term<'_>) -> PyResult<Owned> {
         let saved = Saved::new(term).ok_or_else(|| no_memory(py))?;
         Ok(self.opaque.create(py, Opaque { saved })?.into_object())
+    }
+
+    /// What `schedule` and kin return.
+    pub(crate) fn marker(&self, py: Attached<'_>, marker: Marker) -> PyResult<Owned> {
+        Ok(self.marker.create(py, marker)?.into_object())
+    }
+
+    pub(crate) fn as_marker<'a>(&self, object: Borrowed<'a>) -> Option<Instance<'a, Marker>> {
+        self.marker.downcast(object)
+    }
+
+    /// A name given by Python, as a `str`.
+    pub(crate) fn name_object(&self, py: Attached<'_>, name: Borrowed<'_>) -> PyResult<Owned> {
+        if self.atom.downcast(name).is_some() {
+            return name.str(py);
+        }
+        if !name.is_str() {
+            return Err(name.wrong_type(py, "a name"));
+        }
+        Ok(name.clone_ref(py))
     }
 
     /// The term an object stands for, if it is one of ours.

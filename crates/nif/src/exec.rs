@@ -7,12 +7,13 @@ use pyrt::{Attached, Borrowed, Fault, Obj, Owned, PyResult, Raised, Source, comp
 use rustler::{Encoder, Env, ResourceArc, Term};
 
 use crate::bridge::Bridge;
+use crate::chain::{self, Next};
 use crate::convert::{Refused, to_python, to_term};
 use crate::objects::Kept;
 use crate::request::{Op, Request};
 use crate::runner::Runner;
 use crate::stats::STATS;
-use crate::{atoms, errors, watch};
+use crate::{atoms, errors, slice, watch};
 
 /// Why there is no result.
 pub(crate) enum Failure<'a> {
@@ -37,7 +38,13 @@ impl<'a> From<Refused<'a>> for Failure<'a> {
 }
 
 /// Runs a request on this thread and answers it.
-pub(crate) fn perform(py: Attached<'_>, bridge: &Bridge, runner: &Runner, namespace: &Obj, request: Request) {
+pub(crate) fn perform(
+    py: Attached<'_>,
+    bridge: &Bridge,
+    runner: &Runner,
+    namespace: &Obj,
+    mut request: Request,
+) {
     runner.enter(request.id().zip(request.caller()));
     if !request.is_wanted() {
         STATS.skipped.fetch_add(1, Ordering::Relaxed);
@@ -46,19 +53,29 @@ pub(crate) fn perform(py: Attached<'_>, bridge: &Bridge, runner: &Runner, namesp
     }
     STATS.started.fetch_add(1, Ordering::SeqCst);
     watch::notice();
+    let outer = slice::begin();
     // The reason is made before the answer's environment is handed over, which the terms of the request live in as well.
-    let outcome = match request.terms() {
-        Some(terms) => run(py, bridge, namespace, request.op, terms).map_err(|failure| match failure {
-            Failure::Raised(raised) => Reason::Exception(errors::Thrown::new(py, bridge, raised)),
-            Failure::Refused(refused) => keep(py, bridge, |env| refused.reason(env)),
-            Failure::BadKeyword(key) => {
-                keep(py, bridge, |env| Ok((atoms::bad_keyword(), key.in_env(env)).encode(env)))
-            }
-            Failure::Improper(args) => {
-                keep(py, bridge, |env| Ok((atoms::improper_list(), args.in_env(env)).encode(env)))
-            }
-        }),
-        None => return,
+    let outcome = match request.next.take().map(|next| next.into_owned(py)) {
+        Some(Ok(next)) => match bridge.as_marker(next.borrow()) {
+            Some(marker) => chain::step(py, bridge, namespace, marker.payload()),
+            None => Ok(next),
+        },
+        Some(Err(_)) => Err(Reason::NoMemory),
+        None => match request.terms() {
+            Some(terms) => run(py, bridge, namespace, request.op, terms)
+                .map_err(|failure| Reason::of(py, bridge, failure)),
+            None => Err(Reason::NoMemory),
+        },
+    };
+    let next = chain::follow(py, bridge, namespace, &mut request, outcome);
+    slice::end(outer);
+    let outcome = match next {
+        Next::Answer(outcome) => outcome,
+        next => {
+            // It is not this thread's any more once others may have it.
+            runner.leave(py);
+            return chain::hand_over(py, bridge, request, next);
+        }
     };
     let by_reference = request.op == Op::CallRef;
     if let (Err(Reason::Exception(thrown)), true) = (&outcome, request.id().is_none()) {
@@ -85,13 +102,27 @@ pub(crate) fn perform(py: Attached<'_>, bridge: &Bridge, runner: &Runner, namesp
 }
 
 /// A reason outside of any environment.
-enum Reason {
+pub(crate) enum Reason {
     Exception(errors::Thrown),
     Term(crate::terms::Saved),
     NoMemory,
 }
 
 impl Reason {
+    /// The reason for a failure, whose terms may end with their environment.
+    pub(crate) fn of(py: Attached<'_>, bridge: &Bridge, failure: Failure<'_>) -> Self {
+        match failure {
+            Failure::Raised(raised) => Self::Exception(errors::Thrown::new(py, bridge, raised)),
+            Failure::Refused(refused) => keep(py, bridge, |env| refused.reason(env)),
+            Failure::BadKeyword(key) => {
+                keep(py, bridge, |env| Ok((atoms::bad_keyword(), key.in_env(env)).encode(env)))
+            }
+            Failure::Improper(args) => {
+                keep(py, bridge, |env| Ok((atoms::improper_list(), args.in_env(env)).encode(env)))
+            }
+        }
+    }
+
     fn term<'a>(&self, env: Env<'a>) -> Term<'a> {
         match self {
             Self::Exception(thrown) => thrown.reason(env),
@@ -186,23 +217,38 @@ fn find(
 ) -> PyResult<Owned> {
     let module = name(py, bridge, module)?;
     let function = name(py, bridge, function)?;
+    find_in(py, namespace, namespace, &module, &function)
+}
+
+/// A function of a module, both named by a `str`. `__main__` is looked for in two namespaces and then as a module.
+pub(crate) fn find_in(
+    py: Attached<'_>,
+    first: &Obj,
+    second: &Obj,
+    module: &Obj,
+    function: &Obj,
+) -> PyResult<Owned> {
     let mut path = function.to_str(py)?.split('.').peekable();
     let plain = !function.to_str(py)?.contains('.');
     if module.to_str(py)? == "__main__" {
-        let first = Owned::str(py, path.next().unwrap_or_default())?;
-        if let Some(mut found) = namespace.dict_get(py, &first)? {
+        let head = Owned::str(py, path.next().unwrap_or_default())?;
+        let found = match first.dict_get(py, &head)? {
+            None if !first.is(second) => second.dict_get(py, &head)?,
+            found => found,
+        };
+        if let Some(mut found) = found {
             for step in path {
                 found = found.getattr(py, &Owned::str(py, step)?)?;
             }
             return Ok(found);
         }
     }
-    let module = match imported(py, &module)? {
+    let module = match imported(py, module)? {
         Some(module) => module,
-        None => import_name(py, &module)?,
+        None => import_name(py, module)?,
     };
     if plain {
-        return module.getattr(py, &function);
+        return module.getattr(py, function);
     }
     let mut found = module;
     for step in function.to_str(py)?.split('.') {

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
+use pyrt::Remote;
 use rustler::sys::ErlNifTerm;
 use rustler::{Encoder, Env, LocalPid, Term};
 
@@ -12,6 +13,7 @@ use crate::atoms;
 use crate::beam::{self, Mail};
 use crate::stats::STATS;
 use crate::table::{self, Id};
+use crate::target::Target;
 
 /// What is asked for. The terms are those given to `py_nif:submit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +43,10 @@ pub(crate) struct Request {
     mail: Option<Mail>,
     terms: [ErlNifTerm; 4],
     wait: Option<Wait>,
+    /// Where it was sent to, and where it goes on.
+    pub(crate) target: Target,
+    /// The next step of a chain, which is taken in place of the terms.
+    pub(crate) next: Option<Box<Remote>>,
 }
 
 // SAFETY: the words are terms of `mail`, which is owned, or immediates; a pid is plain data.
@@ -52,6 +58,7 @@ impl Request {
         op: Op,
         terms: [Term<'_>; 4],
         reply: Option<(LocalPid, Term<'_>, Option<Term<'_>>)>,
+        target: Target,
     ) -> Option<Self> {
         let mail = Mail::new()?;
         let wait = match reply {
@@ -64,7 +71,7 @@ impl Request {
             }),
         };
         let terms = terms.map(|term| mail.keep(term));
-        Some(Self { op, mail: Some(mail), terms, wait })
+        Some(Self { op, mail: Some(mail), terms, wait, target, next: None })
     }
 
     /// Its id, if somebody waits for it.
@@ -86,6 +93,11 @@ impl Request {
         }
     }
 
+    /// Whether nobody has cancelled it.
+    pub(crate) fn is_live(&self) -> bool {
+        self.id().is_none_or(table::is_live)
+    }
+
     /// Its terms. None when it was answered, which takes the request away anyway.
     pub(crate) fn terms(&self) -> Option<[Term<'_>; 4]> {
         let mail = self.mail.as_ref()?;
@@ -95,7 +107,12 @@ impl Request {
 
     /// Answers with the term that `result` makes.
     pub(crate) fn answer(mut self, result: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) {
-        self.finish(result);
+        self.finish(result, Mail::send);
+    }
+
+    /// [`answer`](Self::answer) in a function of `py_nif`, whose environment is `env`.
+    pub(crate) fn answer_from(mut self, env: Env<'_>, result: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) {
+        self.finish(result, |mail, to, word| mail.send_from(env, to, word));
     }
 
     /// Takes it back before anybody has seen it: its caller is told by the return value.
@@ -105,7 +122,11 @@ impl Request {
         }
     }
 
-    fn finish(&mut self, result: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) {
+    fn finish(
+        &mut self,
+        result: impl for<'a> FnOnce(Env<'a>) -> Term<'a>,
+        send: impl FnOnce(Mail, LocalPid, ErlNifTerm) -> bool,
+    ) {
         let (Some(mail), wait) = (self.mail.take(), self.wait.take()) else { return };
         let Some(wait) = wait else { return };
         let message = {
@@ -120,7 +141,7 @@ impl Request {
             message.as_c_arg()
         };
         if table::close(wait.id) {
-            mail.send(wait.pid, message);
+            send(mail, wait.pid, message);
             STATS.answered.fetch_add(1, Ordering::Relaxed);
         } else {
             STATS.late.fetch_add(1, Ordering::Relaxed);
@@ -130,6 +151,6 @@ impl Request {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        self.finish(|env| (atoms::error(), atoms::dropped()).encode(env));
+        self.finish(|env| (atoms::error(), atoms::dropped()).encode(env), Mail::send);
     }
 }

@@ -7,7 +7,7 @@ use core::mem::MaybeUninit;
 use core::ptr;
 use std::ffi::CString;
 
-use crate::{AsObj, Attached, Fault, Interpreter, Obj, Owned, PyResult, Raised, RawObject, ffi};
+use crate::{AsObj, Attached, Borrowed, Fault, Interpreter, Obj, Owned, PyResult, Raised, RawObject, ffi};
 
 /// A module that is part of the program: its full name and its `PyInit_…`.
 pub type Builtin = (&'static CStr, extern "C" fn() -> RawObject);
@@ -127,6 +127,25 @@ impl Obj {
             Owned::from_ptr(py, ffi::PyEval_EvalCode(self.as_ptr(), globals.as_ptr(), locals.as_ptr()))
         }
     }
+}
+
+/// The globals of the Python code that called; `None` if none did.
+pub fn frame_globals(py: Attached<'_>) -> Option<Owned> {
+    // SAFETY: attached; a borrowed reference or NULL without an exception.
+    unsafe { Borrowed::from_ptr(py, ffi::PyEval_GetGlobals()) }.map(|globals| globals.clone_ref(py))
+}
+
+/// Its locals.
+pub fn frame_locals(py: Attached<'_>) -> Option<Owned> {
+    // SAFETY: attached; a borrowed reference, or NULL, then perhaps with an exception.
+    let locals =
+        unsafe { Borrowed::from_ptr(py, ffi::PyEval_GetLocals()) }.map(|locals| locals.clone_ref(py));
+    if locals.is_none()
+        && let Err(raised) = Raised::check_occurred(py)
+    {
+        raised.clear(py);
+    }
+    locals
 }
 
 /// How Python names this thread: what `threading.get_ident()` says.

@@ -84,8 +84,9 @@ impl Obj {
         }
     }
 
+    /// A `TypeError` that says what was expected.
     #[cold]
-    pub(crate) fn wrong_type(&self, py: Attached<'_>, wanted: &str) -> Raised {
+    pub fn wrong_type(&self, py: Attached<'_>, wanted: &str) -> Raised {
         Kind::TypeError.raise(py, &format!("expected {wanted}, got {}", self.class_name(py)))
     }
 }

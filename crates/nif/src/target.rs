@@ -1,0 +1,69 @@
+//! `Target`: who is to run a request, and so where its continuations go. Any thread.
+
+use rustler::{Atom, Encoder, Env, NifResult, ResourceArc, Term};
+
+use crate::atoms;
+use crate::binding::Binding;
+use crate::callback::Ticket;
+use crate::context::Context;
+use crate::pool::POOL;
+use crate::request::Request;
+
+/// Who is to run a request.
+#[derive(Clone)]
+pub(crate) enum Target {
+    /// Whichever context is free.
+    Pool,
+    Context(ResourceArc<Context>),
+    /// A context that a process has to itself.
+    Binding(ResourceArc<Binding>),
+    /// The thread that waits for the callback which makes the request.
+    Ticket(ResourceArc<Ticket>),
+}
+
+impl Target {
+    pub(crate) fn decode(term: Term<'_>) -> NifResult<Self> {
+        if term.is_atom() {
+            return Ok(Self::Pool);
+        }
+        if let Ok(context) = term.decode() {
+            return Ok(Self::Context(context));
+        }
+        if let Ok(binding) = term.decode() {
+            return Ok(Self::Binding(binding));
+        }
+        Ok(Self::Ticket(term.decode()?))
+    }
+
+    /// As Erlang names it.
+    pub(crate) fn encode<'a>(&self, env: Env<'a>) -> Term<'a> {
+        match self {
+            Self::Pool => atoms::pool().encode(env),
+            Self::Context(context) => context.encode(env),
+            Self::Binding(binding) => binding.encode(env),
+            Self::Ticket(ticket) => ticket.encode(env),
+        }
+    }
+
+    /// Queues a new request. What is said if it cannot be, in which case nothing is sent.
+    pub(crate) fn accept(&self, request: Request) -> Result<(), Atom> {
+        if matches!(self, Self::Binding(binding) if binding.is_released()) {
+            request.withdraw();
+            return Err(atoms::not_bound());
+        }
+        self.post(request).map_err(|request| {
+            request.withdraw();
+            atoms::closed()
+        })
+    }
+
+    /// Queues a request there, or gives it back.
+    pub(crate) fn post(&self, request: Request) -> Result<(), Request> {
+        match self {
+            Self::Pool => POOL.post(request),
+            Self::Context(context) => context.seat.post(request),
+            Self::Binding(binding) => binding.post(request),
+            Self::Ticket(ticket) => ticket.post(request),
+        }
+    }
+}
