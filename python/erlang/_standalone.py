@@ -27,7 +27,7 @@ _FUNCTIONS = (
 _TYPES = ("Atom", "Pid", "Ref", "ScheduleMarker")
 
 NAMES = frozenset((*_FUNCTIONS, *_TYPES))
-__all__ = [*_FUNCTIONS, *_TYPES]  # noqa: PLE0604
+__all__ = [*_FUNCTIONS, *_TYPES]
 
 
 def _refuse(name: str) -> NoReturn:
