@@ -16,6 +16,7 @@
          an_async_call_is_awaited/1,
          a_cancelled_call_is_answered_once/1,
          an_interrupted_call_says_so/1,
+         an_interrupted_call_that_is_still_queued_says_so/1,
          a_venv_is_activated_and_left/1,
          a_tight_loop_is_stopped_by_its_timeout/1,
          code_that_swallows_the_interrupt_is_stopped/1,
@@ -132,6 +133,15 @@ an_interrupted_call_says_so(_Config) ->
     true = py:interrupt(Ref),
     {error, interrupted} = py:await(Ref),
     false = py:interrupt(Ref).
+
+an_interrupted_call_that_is_still_queued_says_so(_Config) ->
+    _ = py_pool:broadcast("def spin():\n    while True: pass\n"),
+    Busy = [py:call_async(time, sleep, [0.2]) || _ <- lists:seq(1, py:num_workers())],
+    py_test:wait_until(fun() -> maps:get(idle, py:stats()) =:= 0 end),
+    Ref = py:call_async('__main__', spin, []),
+    true = py:interrupt(Ref),
+    {error, interrupted} = py:await(Ref),
+    [{ok, none} = py:await(Other) || Other <- Busy].
 
 a_venv_is_activated_and_left(Config) ->
     Venv = filename:join(proplists:get_value(priv_dir, Config), "venv"),

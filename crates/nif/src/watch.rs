@@ -153,12 +153,17 @@ impl Watchdog {
             return;
         }
         let runners = Runner::all();
-        // A cancelled request that is queued is skipped by whoever takes it; one that is to be interrupted is live, and gets there.
-        self.stopping.retain(|stopping| {
-            table::is_live(stopping.id) || runners.iter().any(|runner| runner.has(stopping.id))
-        });
+        let runs = |id| runners.iter().any(|runner| runner.has(id));
+        // Cancelled requests are skipped by whoever takes them, and what has ended needs nothing. One that is to be
+        // interrupted is live, and may still be queued.
+        self.stopping.retain(|stopping| table::is_live(stopping.id) || runs(stopping.id));
         for stopping in &mut self.stopping {
             if stopping.next > now {
+                continue;
+            }
+            if !runs(stopping.id) {
+                stopping.since = now;
+                stopping.next = now + TICK;
                 continue;
             }
             stopping.next = now + stopping.pause;
