@@ -137,7 +137,7 @@ async def test_a_factory_that_fails_costs_one_connection(loop: Loop, errors: Err
     second.close()
 
 
-# The Server of 3.13 wakes whoever waits for its end a second time, out of a transport's destructor, and fails.
+# The Server of 3.13 wakes whoever waits for its end a second time, out of a destructor, and fails.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 async def test_a_factory_that_closes_the_server(loop: Loop, errors: Errors) -> None:
