@@ -14,10 +14,10 @@
 
 -export_type([context/0, binding/0, ticket/0, continuation/0, target/0, op/0, id/0, task/0]).
 
--opaque context() :: reference().
--opaque binding() :: reference().
--opaque ticket() :: reference().
--opaque continuation() :: reference().
+-type context() :: reference().
+-type binding() :: reference().
+-type ticket() :: reference().
+-type continuation() :: reference().
 -type task() :: reference().
 -type target() :: pool | context() | binding() | ticket().
 -type op() :: call | call_ref | eval | exec.
