@@ -17,6 +17,7 @@ start_link() ->
 init([]) ->
     %% Owned here, so that they outlive those who write to them.
     _ = [ets:new(Table, [named_table, public, {read_concurrency, true}]) || Table <- [py_callbacks, py_contexts]],
+    _ = py_state:table(),
     Flags = #{strategy => one_for_one, intensity => 20, period => 10},
     {ok, {Flags, [worker(py_callback), worker(py_pool), supervisor(py_context_sup)]}}.
 

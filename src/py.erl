@@ -16,6 +16,8 @@
 -export([bind/0, bind/1, unbind/0, unbind/1, is_bound/0, with_context/1]).
 -export([ctx_call/4, ctx_call/5, ctx_call/6, ctx_eval/2, ctx_eval/3, ctx_eval/4, ctx_exec/2]).
 -export([register_function/2, register_function/3, unregister_function/1]).
+-export([state_store/2, state_fetch/1, state_remove/1, state_keys/0, state_clear/0]).
+-export([state_incr/1, state_incr/2, state_decr/1, state_decr/2]).
 -export([format_error/1, version/0, memory_stats/0, gc/0, gc/1, num_workers/0, stats/0, execution_mode/0]).
 
 -export_type([name/0, result/0, kwargs/0, options/0, ref/0, context/0]).
@@ -262,6 +264,53 @@ register_function(Name, Module, Function) ->
 -spec unregister_function(name()) -> ok.
 unregister_function(Name) ->
     py_callback:unregister(Name).
+
+%% @doc Keeps a value under a key, for Erlang and Python alike: see {@link py_state}.
+-spec state_store(term(), term()) -> ok | {error, {state_full, pos_integer()}}.
+state_store(Key, Value) ->
+    py_state:store(Key, Value).
+
+%% @doc The value of a key.
+-spec state_fetch(term()) -> {ok, term()} | {error, not_found}.
+state_fetch(Key) ->
+    py_state:fetch(Key).
+
+%% @doc Forgets a key, if it is there.
+-spec state_remove(term()) -> ok.
+state_remove(Key) ->
+    py_state:remove(Key).
+
+%% @doc All keys, in no order.
+-spec state_keys() -> [term()].
+state_keys() ->
+    py_state:keys().
+
+%% @doc Forgets all keys.
+-spec state_clear() -> ok.
+state_clear() ->
+    py_state:clear().
+
+%% @equiv state_incr(Key, 1)
+-spec state_incr(term()) -> integer().
+state_incr(Key) ->
+    py_state:incr(Key, 1).
+
+%% @doc Adds to a counter, which begins at 0, in one step: its new value.
+-spec state_incr(term(), integer()) -> integer().
+state_incr(Key, Amount) ->
+    py_state:incr(Key, Amount).
+
+%% @equiv state_decr(Key, 1)
+-spec state_decr(term()) -> integer().
+state_decr(Key) ->
+    py_state:incr(Key, -1).
+
+%% @doc Subtracts from a counter.
+-spec state_decr(term(), integer()) -> integer().
+state_decr(Key, Amount) when is_integer(Amount) ->
+    py_state:incr(Key, -Amount);
+state_decr(Key, Amount) ->
+    erlang:error(badarg, [Key, Amount]).
 
 %% @doc A reason as text: for an exception, its traceback.
 -spec format_error(term()) -> unicode:chardata().

@@ -111,5 +111,9 @@ apply_function(Name, Args) ->
     case ets:lookup(?TABLE, Name) of
         [{_, {Module, Function}}] -> Module:Function(Args);
         [{_, Function}] -> Function(Args);
-        [] -> error({undefined_function, Name})
+        [] -> own(Name, Args)
     end.
+
+%% What Python asks of the application itself. Such names cannot be written as `erlang.name'.
+own(<<"py.state.", What/binary>>, Args) -> py_state:python(What, Args);
+own(Name, _Args) -> error({undefined_function, Name}).

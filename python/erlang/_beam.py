@@ -28,6 +28,18 @@ from ._bridge import (
     send,
     whereis,
 )
+from ._state import (
+    state_clear,
+    state_decr,
+    state_delete,
+    state_fetch,
+    state_get,
+    state_incr,
+    state_keys,
+    state_remove,
+    state_set,
+    state_store,
+)
 
 __all__ = [
     "Atom",
@@ -44,6 +56,16 @@ __all__ = [
     "schedule_inline",
     "schedule_py",
     "send",
+    "state_clear",
+    "state_decr",
+    "state_delete",
+    "state_fetch",
+    "state_get",
+    "state_incr",
+    "state_keys",
+    "state_remove",
+    "state_set",
+    "state_store",
     "whereis",
 ]
 

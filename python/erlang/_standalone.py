@@ -17,10 +17,13 @@ _FUNCTIONS = (
     "setup_logging",
     "state_clear",
     "state_decr",
+    "state_delete",
     "state_fetch",
+    "state_get",
     "state_incr",
     "state_keys",
     "state_remove",
+    "state_set",
     "state_store",
     "whereis",
 )
