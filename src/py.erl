@@ -13,6 +13,8 @@
 -export([call/3, call/4, call/5, eval/1, eval/2, eval/3, exec/1, exec/2, cast/3, cast/4]).
 -export([call_async/3, call_async/4, spawn_call/3, spawn_call/4, await/1, await/2, async_await/1, async_await/2]).
 -export([cancel/1, interrupt/1, activate_venv/1, deactivate_venv/0, venv_info/0]).
+-export([stream/3, stream/4, stream/5, stream_eval/1, stream_eval/2, stream_eval/3]).
+-export([stream_start/3, stream_start/4, stream_ack/2, stream_cancel/1]).
 -export([bind/0, bind/1, unbind/0, unbind/1, is_bound/0, with_context/1]).
 -export([ctx_call/4, ctx_call/5, ctx_call/6, ctx_eval/2, ctx_eval/3, ctx_eval/4, ctx_exec/2]).
 -export([register_function/2, register_function/3, unregister_function/1]).
@@ -20,13 +22,14 @@
 -export([state_incr/1, state_incr/2, state_decr/1, state_decr/2]).
 -export([format_error/1, version/0, memory_stats/0, gc/0, gc/1, num_workers/0, stats/0, execution_mode/0]).
 
--export_type([name/0, result/0, kwargs/0, options/0, ref/0, context/0]).
+-export_type([name/0, result/0, kwargs/0, options/0, ref/0, context/0, stream_options/0]).
 
 -type name() :: atom() | binary() | string().
 -type kwargs() :: #{atom() | binary() => term()}.
 -type result() :: {ok, term()} | {error, term()}.
 -type ref() :: reference().
 -type context() :: py_nif:binding().
+-type stream_options() :: #{demand => non_neg_integer(), kwargs => kwargs(), owner => pid()}.
 -type options() :: #{timeout => timeout(), return => value | ref}.
 
 -define(TIMEOUT, 30000).
@@ -177,6 +180,75 @@ deactivate_venv() ->
 -spec venv_info() -> result().
 venv_info() ->
     own(venv_info, []).
+
+%% @equiv stream(Module, Function, Args, #{})
+-spec stream(name(), name(), [term()]) -> {ok, [term()]} | {error, term()}.
+stream(Module, Function, Args) ->
+    stream(Module, Function, Args, #{}, ?TIMEOUT).
+
+%% @equiv stream(Module, Function, Args, Kwargs, 30000)
+-spec stream(name(), name(), [term()], kwargs()) -> {ok, [term()]} | {error, term()}.
+stream(Module, Function, Args, Kwargs) ->
+    stream(Module, Function, Args, Kwargs, ?TIMEOUT).
+
+%% @doc All that a generator yields, or whatever else can be iterated over, with `for' or with `async for'.
+-spec stream(name(), name(), [term()], kwargs(), timeout()) -> {ok, [term()]} | {error, term()}.
+stream(Module, Function, Args, Kwargs, Timeout) when is_list(Args), is_map(Kwargs) ->
+    py_stream:collect(py_request:target(), Module, Function, Args, Kwargs, Timeout);
+stream(Module, Function, Args, Kwargs, Timeout) ->
+    erlang:error(badarg, [Module, Function, Args, Kwargs, Timeout]).
+
+%% @equiv stream_eval(Code, #{})
+-spec stream_eval(unicode:chardata()) -> {ok, [term()]} | {error, term()}.
+stream_eval(Code) ->
+    stream_eval(Code, #{}, ?TIMEOUT).
+
+%% @equiv stream_eval(Code, Locals, 30000)
+-spec stream_eval(unicode:chardata(), #{name() => term()}) -> {ok, [term()]} | {error, term()}.
+stream_eval(Code, Locals) ->
+    stream_eval(Code, Locals, ?TIMEOUT).
+
+%% @doc Likewise for an expression, such as `(x * x for x in range(n))'.
+-spec stream_eval(unicode:chardata(), #{name() => term()}, timeout()) -> {ok, [term()]} | {error, term()}.
+stream_eval(Code, Locals, Timeout) when is_map(Locals) ->
+    py_stream:collect_eval(py_request:target(), Code, Locals, Timeout);
+stream_eval(Code, Locals, Timeout) ->
+    erlang:error(badarg, [Code, Locals, Timeout]).
+
+%% @equiv stream_start(Module, Function, Args, #{})
+-spec stream_start(name(), name(), [term()]) -> {ok, ref()} | {error, term()}.
+stream_start(Module, Function, Args) ->
+    stream_start(Module, Function, Args, #{}).
+
+%% @doc Sends what a generator yields, value by value: `{py_stream, Ref, {data, Value}}', and then one of
+%% `{py_stream, Ref, done}' and `{py_stream, Ref, {error, Reason}}'.
+%%
+%% With `demand => N' no more than `N' values are sent, and the generator is not advanced further, until {@link stream_ack/2} asks
+%% for more; meanwhile the stream occupies no context. The end of the generator is found by the step after its last value, so it
+%% takes an ack too. `kwargs' are keyword arguments, and `owner' is who gets the messages instead of this process.
+%%
+%% The generator is closed when the owner dies, or with {@link stream_cancel/1}, also in the middle of a step.
+-spec stream_start(name(), name(), [term()], stream_options()) -> {ok, ref()} | {error, term()}.
+stream_start(Module, Function, Args, Options) when is_list(Args), is_map(Options) ->
+    try
+        py_stream:start(py_request:target(), Module, Function, Args, Options)
+    catch
+        error:{badmatch, _} -> erlang:error(badarg, [Module, Function, Args, Options])
+    end;
+stream_start(Module, Function, Args, Options) ->
+    erlang:error(badarg, [Module, Function, Args, Options]).
+
+%% @doc Asks for this many more values.
+-spec stream_ack(ref(), pos_integer()) -> ok.
+stream_ack(Ref, More) when is_integer(More), More > 0 ->
+    py_stream:ack(Ref, More);
+stream_ack(Ref, More) ->
+    erlang:error(badarg, [Ref, More]).
+
+%% @doc Ends a stream and closes its generator. Its last message is `{py_stream, Ref, {error, cancelled}}', unless it was over.
+-spec stream_cancel(ref()) -> ok.
+stream_cancel(Ref) ->
+    py_stream:cancel(Ref).
 
 %% @doc Binds this process to a context: its requests all go there, and nobody else's. What one request defines the next one sees.
 %% A process that is bound stays where it is. It ends with {@link unbind/0}, or with the process.

@@ -8,19 +8,21 @@
 -export([load/1, start/3]).
 -export([submit/8, submit_task/7, cancel/1, task_cancel/1, task_forget/1, task_interrupt/1]).
 -export([context_new/0, context_close/1, context_bind/3, context_unbind/1, context_is_bound/1]).
+-export([stream_start/8, stream_ack/2, stream_cancel/1]).
 -export([callback_dispatcher/0, callback_begin/1, callback_answer/2, callback_names/1]).
 -export([schedule_begin/1, schedule_answer/2, schedule_continue/1]).
 -export([atom_limit/1, traceback/2, stats/0]).
 
--export_type([context/0, binding/0, ticket/0, continuation/0, target/0, op/0, id/0, task/0]).
+-export_type([context/0, binding/0, ticket/0, continuation/0, target/0, op/0, id/0, task/0, stream/0]).
 
 -type context() :: reference().
 -type binding() :: reference().
 -type ticket() :: reference().
 -type continuation() :: reference().
 -type task() :: reference().
+-type stream() :: reference().
 -type target() :: pool | context() | binding() | ticket().
--type op() :: call | call_ref | eval | exec.
+-type op() :: call | call_ref | eval | exec | collect | collect_eval.
 -type id() :: non_neg_integer().
 
 %% @doc Loads the library. It stays loaded: that it is there already is fine.
@@ -79,6 +81,18 @@ task_cancel(_Task) -> erlang:nif_error(not_loaded).
 %% @doc Cancels a task without an answer. False if it was over.
 -spec task_forget(task()) -> boolean().
 task_forget(_Task) -> erlang:nif_error(not_loaded).
+
+%% @doc Hands a stream over: `{py_stream, Stream, _}' is sent to the owner, with no more values than it has asked for.
+-spec stream_start(target(), pid(), non_neg_integer() | infinity, op(), term(), term(), term(), term()) ->
+          {ok, stream()} | {error, overloaded | closed | not_bound | noproc}.
+stream_start(_Target, _Owner, _Credit, _Op, _A, _B, _C, _D) -> erlang:nif_error(not_loaded).
+
+-spec stream_ack(stream(), non_neg_integer()) -> ok.
+stream_ack(_Stream, _More) -> erlang:nif_error(not_loaded).
+
+%% @doc Ends a stream, whose owner is told. False if it was over.
+-spec stream_cancel(stream()) -> boolean().
+stream_cancel(_Stream) -> erlang:nif_error(not_loaded).
 
 -spec callback_dispatcher() -> ok.
 callback_dispatcher() -> erlang:nif_error(not_loaded).

@@ -50,7 +50,7 @@ nested(Target, Fun) ->
         end
     end.
 
--spec call(py_nif:target(), call | call_ref, {term(), term()}, list(), map(), timeout()) -> result().
+-spec call(py_nif:target(), call | call_ref | collect | collect_eval, {term(), term()}, list(), map(), timeout()) -> result().
 call(Target, Op, {Module, Function}, Args, Kwargs, Timeout) ->
     sync(Target, Op, Module, Function, Args, Kwargs, Timeout).
 

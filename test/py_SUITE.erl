@@ -128,8 +128,9 @@ spin() -> "(lambda: [None for _ in iter(int, 1)])()".
 
 an_interrupted_call_says_so(_Config) ->
     _ = py_pool:broadcast("def spin():\n    while True: pass\n"),
+    Before = maps:get(started, py:stats()),
     Ref = py:call_async('__main__', spin, []),
-    py_test:wait_until(fun() -> maps:get(idle, py:stats()) < 4 end),
+    py_test:wait_until(fun() -> maps:get(started, py:stats()) > Before end),
     true = py:interrupt(Ref),
     {error, interrupted} = py:await(Ref),
     false = py:interrupt(Ref).

@@ -14,6 +14,7 @@ use crate::pool::POOL;
 use crate::python::{self, Choice};
 use crate::request::{Op, Request};
 use crate::stats::STATS;
+use crate::stream::{Flow, Stream};
 use crate::table::{self, Id};
 use crate::target::Target;
 use crate::task::Task;
@@ -76,6 +77,8 @@ fn op(term: Term<'_>) -> NifResult<Op> {
         (atoms::call_ref(), Op::CallRef),
         (atoms::eval(), Op::Eval),
         (atoms::exec(), Op::Exec),
+        (atoms::collect(), Op::Collect),
+        (atoms::collect_eval(), Op::CollectEval),
     ];
     known.into_iter().find(|(name, _)| *name == term).map(|(_, op)| op).ok_or(Error::BadArg)
 }
@@ -134,9 +137,70 @@ fn submit_task<'a>(
     }
 }
 
+/// Hands a stream over: `{py_stream, Stream, _}` will be sent to the owner, until that dies, and not more than `credit` values
+/// that it has not asked for. The stream, or an error.
+#[rustler::nif]
+#[allow(clippy::too_many_arguments, reason = "no tuple is made for each call")]
+fn stream_start<'a>(
+    env: Env<'a>,
+    target: Term<'a>,
+    owner: LocalPid,
+    credit: Term<'a>,
+    operation: Term<'a>,
+    first: Term<'a>,
+    second: Term<'a>,
+    third: Term<'a>,
+    fourth: Term<'a>,
+) -> NifResult<Term<'a>> {
+    let target = Target::decode(target)?;
+    let credit = if atoms::infinity() == credit { None } else { Some(credit.decode()?) };
+    let stream = ResourceArc::new(Stream::new(owner, credit));
+    let reference = stream.encode(env);
+    let tag = atoms::py_stream().to_term(env);
+    let reply = Some((owner, reference, Some(tag)));
+    let request = Request::new(op(operation)?, [first, second, third, fourth], reply, target.clone());
+    let Some(mut request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
+    if let Some(id) = request.id() {
+        stream.name(id);
+    }
+    request.flow = Some(Box::new(Flow::new(stream.clone())));
+    if env.monitor(&stream, &owner).is_none() {
+        request.withdraw();
+        return Ok((atoms::error(), atoms::noproc()).encode(env));
+    }
+    match target.accept(request) {
+        Ok(()) => Ok((atoms::ok(), reference).encode(env)),
+        Err(reason) => Ok((atoms::error(), reason).encode(env)),
+    }
+}
+
+/// The consumer of a stream wants this many more.
+#[rustler::nif]
+fn stream_ack(stream: ResourceArc<Stream>, more: u64) -> Atom {
+    stream.ack(more);
+    atoms::ok()
+}
+
+/// Ends a stream; its consumer is told so. False if it was over.
+#[rustler::nif]
+fn stream_cancel(env: Env<'_>, stream: ResourceArc<Stream>) -> bool {
+    cancel_stream(env, &stream)
+}
+
+fn cancel_stream(env: Env<'_>, stream: &ResourceArc<Stream>) -> bool {
+    stream.cancel(|| {
+        let end = (atoms::py_stream(), stream, (atoms::error(), atoms::cancelled()));
+        // A consumer that is gone needs no answer.
+        let _gone = env.send(&stream.owner(), end);
+    })
+}
+
 /// Cancels a task, which is answered with `{error, cancelled}`. False if it was over.
 #[rustler::nif]
 fn task_cancel(env: Env<'_>, term: Term<'_>) -> bool {
+    if let Ok(stream) = term.decode::<ResourceArc<Stream>>() {
+        return cancel_stream(env, &stream);
+    }
     let Ok(task) = term.decode::<ResourceArc<Task>>() else { return false };
     let won = stop(task.id());
     if won {

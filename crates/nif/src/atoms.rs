@@ -52,5 +52,10 @@ rustler::atoms! {
     py_send,
     py_continue,
     py_schedule,
+    py_stream,
+    data,
+    done,
+    collect,
+    collect_eval,
     exit,
 }

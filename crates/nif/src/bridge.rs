@@ -43,6 +43,11 @@ pub(crate) struct Bridge {
     pub(crate) interrupted: Imported,
     pub(crate) erlang_error: Imported,
     pub(crate) describe: Imported,
+    /// Generators: their steps, all at once, their end, and a thread that waits for one.
+    pub(crate) steps: Imported,
+    pub(crate) collect: Imported,
+    pub(crate) close: Imported,
+    pub(crate) wake: Imported,
 }
 
 confined!(Bridge {
@@ -55,7 +60,11 @@ confined!(Bridge {
     moments,
     interrupted,
     erlang_error,
-    describe
+    describe,
+    steps,
+    collect,
+    close,
+    wake
 });
 
 impl Traverse for Bridge {
@@ -68,7 +77,11 @@ impl Traverse for Bridge {
         self.moments.traverse(visit)?;
         self.interrupted.traverse(visit)?;
         self.erlang_error.traverse(visit)?;
-        self.describe.traverse(visit)
+        self.describe.traverse(visit)?;
+        self.steps.traverse(visit)?;
+        self.collect.traverse(visit)?;
+        self.close.traverse(visit)?;
+        self.wake.traverse(visit)
     }
 }
 
@@ -123,6 +136,10 @@ impl Module for Bridge {
             interrupted: Imported::new(c"erlang._beam", c"Interrupted"),
             erlang_error: Imported::new(c"erlang._beam", c"ErlangError"),
             describe: Imported::new(c"erlang._beam", c"describe"),
+            steps: Imported::new(c"erlang._streams", c"steps"),
+            collect: Imported::new(c"erlang._streams", c"collect"),
+            close: Imported::new(c"erlang._streams", c"close"),
+            wake: Imported::new(c"erlang._streams", c"wake"),
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::objects::Kept;
 use crate::request::{Op, Request};
 use crate::runner::Runner;
 use crate::stats::STATS;
-use crate::{atoms, errors, slice, watch};
+use crate::{atoms, errors, slice, stream, watch};
 
 /// Why there is no result.
 pub(crate) enum Failure<'a> {
@@ -45,6 +45,9 @@ pub(crate) fn perform(
     namespace: &Obj,
     mut request: Request,
 ) {
+    if request.flow.is_some() {
+        return stream::perform(py, bridge, runner, namespace, request);
+    }
     runner.enter(request.id().zip(request.caller()));
     if !request.is_wanted() {
         STATS.skipped.fetch_add(1, Ordering::Relaxed);
@@ -54,18 +57,13 @@ pub(crate) fn perform(
     STATS.started.fetch_add(1, Ordering::SeqCst);
     watch::notice();
     let outer = slice::begin();
-    // The reason is made before the answer's environment is handed over, which the terms of the request live in as well.
     let outcome = match request.next.take().map(|next| next.into_owned(py)) {
         Some(Ok(next)) => match bridge.as_marker(next.borrow()) {
             Some(marker) => chain::step(py, bridge, namespace, marker.payload()),
             None => Ok(next),
         },
         Some(Err(_)) => Err(Reason::NoMemory),
-        None => match request.terms() {
-            Some(terms) => run(py, bridge, namespace, request.op, terms)
-                .map_err(|failure| Reason::of(py, bridge, failure)),
-            None => Err(Reason::NoMemory),
-        },
+        None => value(py, bridge, namespace, &request),
     };
     let next = chain::follow(py, bridge, namespace, &mut request, outcome);
     slice::end(outer);
@@ -101,6 +99,18 @@ pub(crate) fn perform(
     runner.leave(py);
 }
 
+/// What a request comes to. The reason is made before the answer's environment is handed over, which the terms of the request live
+/// in as well.
+pub(crate) fn value(
+    py: Attached<'_>,
+    bridge: &Bridge,
+    namespace: &Obj,
+    request: &Request,
+) -> Result<Owned, Reason> {
+    let Some(terms) = request.terms() else { return Err(Reason::NoMemory) };
+    run(py, bridge, namespace, request.op, terms).map_err(|failure| Reason::of(py, bridge, failure))
+}
+
 /// A reason outside of any environment.
 pub(crate) enum Reason {
     Exception(errors::Thrown),
@@ -112,7 +122,7 @@ impl Reason {
     /// The reason for a failure, whose terms may end with their environment.
     pub(crate) fn of(py: Attached<'_>, bridge: &Bridge, failure: Failure<'_>) -> Self {
         match failure {
-            Failure::Raised(raised) => Self::Exception(errors::Thrown::new(py, bridge, raised)),
+            Failure::Raised(raised) => Self::raised(py, bridge, raised),
             Failure::Refused(refused) => keep(py, bridge, |env| refused.reason(env)),
             Failure::BadKeyword(key) => {
                 keep(py, bridge, |env| Ok((atoms::bad_keyword(), key.in_env(env)).encode(env)))
@@ -123,7 +133,12 @@ impl Reason {
         }
     }
 
-    fn term<'a>(&self, env: Env<'a>) -> Term<'a> {
+    /// An exception.
+    pub(crate) fn raised(py: Attached<'_>, bridge: &Bridge, raised: Raised) -> Self {
+        Self::Exception(errors::Thrown::new(py, bridge, raised))
+    }
+
+    pub(crate) fn term<'a>(&self, env: Env<'a>) -> Term<'a> {
         match self {
             Self::Exception(thrown) => thrown.reason(env),
             Self::Term(saved) => saved.term(env),
@@ -132,7 +147,8 @@ impl Reason {
     }
 }
 
-fn keep(
+/// A reason kept in an environment of its own.
+pub(crate) fn keep(
     py: Attached<'_>,
     bridge: &Bridge,
     reason: impl for<'b> FnOnce(Env<'b>) -> Result<Term<'b>, Raised>,
@@ -140,7 +156,7 @@ fn keep(
     let Some(mail) = crate::beam::Mail::new() else { return Reason::NoMemory };
     match reason(mail.env()) {
         Ok(term) => crate::terms::Saved::new(term).map_or(Reason::NoMemory, Reason::Term),
-        Err(raised) => Reason::Exception(errors::Thrown::new(py, bridge, raised)),
+        Err(raised) => Reason::raised(py, bridge, raised),
     }
 }
 
@@ -165,6 +181,8 @@ fn run<'a>(
             let function = find(py, bridge, namespace, first, second)?;
             call(py, bridge, &function, args, kwargs)
         }
+        Op::Collect => collect(py, bridge, run(py, bridge, namespace, Op::Call, terms)?),
+        Op::CollectEval => collect(py, bridge, run(py, bridge, namespace, Op::Eval, terms)?),
         Op::Eval => {
             let code = code(py, first, Source::Expression)?;
             if second.map_size().unwrap_or(0) == 0 {
@@ -181,6 +199,10 @@ fn run<'a>(
             Ok(code.run_code(py, namespace, namespace)?)
         }
     }
+}
+
+fn collect<'a>(py: Attached<'_>, bridge: &Bridge, source: Owned) -> Result<Owned, Failure<'a>> {
+    Ok(bridge.collect.get(py)?.call1(py, &source)?)
 }
 
 fn code(py: Attached<'_>, term: Term<'_>, source: Source) -> PyResult<Owned> {

@@ -31,6 +31,7 @@ mod request;
 mod runner;
 mod slice;
 mod stats;
+mod stream;
 mod table;
 mod target;
 mod task;

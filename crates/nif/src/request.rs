@@ -12,6 +12,7 @@ use rustler::{Encoder, Env, LocalPid, Term};
 use crate::atoms;
 use crate::beam::{self, Mail};
 use crate::stats::STATS;
+use crate::stream::Flow;
 use crate::table::{self, Id};
 use crate::target::Target;
 
@@ -26,6 +27,9 @@ pub(crate) enum Op {
     Eval,
     /// `code`
     Exec,
+    /// As a call, and as `eval`; the answer is the list of what the result yields.
+    Collect,
+    CollectEval,
 }
 
 /// Who waits for the answer.
@@ -47,6 +51,8 @@ pub(crate) struct Request {
     pub(crate) target: Target,
     /// The next step of a chain, which is taken in place of the terms.
     pub(crate) next: Option<Box<Remote>>,
+    /// For one that is performed in pieces: what it yields is sent.
+    pub(crate) flow: Option<Box<Flow>>,
 }
 
 // SAFETY: the words are terms of `mail`, which is owned, or immediates; a pid is plain data.
@@ -71,7 +77,7 @@ impl Request {
             }),
         };
         let terms = terms.map(|term| mail.keep(term));
-        Some(Self { op, mail: Some(mail), terms, wait, target, next: None })
+        Some(Self { op, mail: Some(mail), terms, wait, target, next: None, flow: None })
     }
 
     /// Its id, if somebody waits for it.

@@ -23,7 +23,8 @@ use crate::watch;
 /// A request that is being run.
 struct Frame {
     id: Id,
-    caller: LocalPid,
+    /// Who waits for it; none for what is done after the answer.
+    caller: Option<LocalPid>,
     /// How many looks of the watchdog it has outlived.
     age: u32,
     interrupted: bool,
@@ -41,7 +42,7 @@ enum Level {
 
 /// The record of one thread.
 pub(crate) struct Runner {
-    ident: u64,
+    pub(crate) ident: u64,
     stack: Mutex<Vec<Level>>,
     /// What `eval` and `exec` see; none for threads that are no context's.
     pub(crate) namespace: Option<Remote>,
@@ -92,8 +93,17 @@ impl Runner {
     pub(crate) fn enter(&self, request: Option<(Id, LocalPid)>) {
         let level = match request {
             Some((id, caller)) => {
-                Level::Running(Frame { id, caller, age: 0, interrupted: false, watch: None })
+                Level::Running(Frame { id, caller: Some(caller), age: 0, interrupted: false, watch: None })
             }
+            None => Level::Cast,
+        };
+        lock(&self.stack).push(level);
+    }
+
+    /// Something begins that can be interrupted by its id, but whose caller does not matter.
+    pub(crate) fn enter_unwatched(&self, id: Option<Id>) {
+        let level = match id {
+            Some(id) => Level::Running(Frame { id, caller: None, age: 0, interrupted: false, watch: None }),
             None => Level::Cast,
         };
         lock(&self.stack).push(level);
@@ -182,10 +192,12 @@ impl Runner {
                 frame.age = frame.age.saturating_add(1);
                 if frame.age < 3 {
                     young = true;
-                } else if frame.watch.is_none() {
+                } else if frame.watch.is_none()
+                    && let Some(caller) = frame.caller
+                {
                     let watch = ResourceArc::new(CallerWatch { id: frame.id });
                     frame.watch = Some(watch.clone());
-                    watched.push((watch, frame.caller));
+                    watched.push((watch, caller));
                 }
             }
         }

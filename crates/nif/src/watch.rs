@@ -9,7 +9,10 @@ use std::sync::{Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use pyrt::{Attached, Owned};
+
 use crate::beam::{Letter, OUTBOX};
+use crate::bridge::Bridge;
 use crate::context::start_reserve;
 use crate::inbox::lock;
 use crate::pool::{POOL, Relief};
@@ -28,7 +31,8 @@ const UNSTOPPABLE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Post {
-    cancelled: Vec<Id>,
+    /// What is to stop, and from when on.
+    cancelled: Vec<(Id, Instant)>,
     letters: Vec<Letter>,
 }
 
@@ -59,7 +63,12 @@ fn wake() {
 
 /// Stops a request that was cancelled, wherever it is.
 pub(crate) fn interrupt(id: Id) {
-    lock(&POST).cancelled.push(id);
+    interrupt_after(id, Duration::ZERO);
+}
+
+/// Stops what has an id, if it takes longer than this.
+pub(crate) fn interrupt_after(id: Id, grace: Duration) {
+    lock(&POST).cancelled.push((id, Instant::now() + grace));
     wake();
 }
 
@@ -103,10 +112,10 @@ impl Watchdog {
                 letter.send();
             }
             let now = Instant::now();
-            self.stopping.extend(post.cancelled.into_iter().map(|id| Stopping {
+            self.stopping.extend(post.cancelled.into_iter().map(|(id, from)| Stopping {
                 id,
-                since: now,
-                next: now,
+                since: from,
+                next: from,
                 pause: AGAIN,
                 counted: false,
             }));
@@ -178,10 +187,20 @@ impl Watchdog {
             python::attach(|py, bridge| {
                 if let Ok(class) = bridge.interrupted.get(py) {
                     for runner in &runners {
-                        runner.interrupt(py, id, &class);
+                        if runner.interrupt(py, id, &class) {
+                            nudge(py, bridge, runner.ident);
+                        }
                     }
                 }
             });
         }
+    }
+}
+
+/// A thread that waits in Python, for a step of an async generator, is told to look up.
+fn nudge(py: Attached<'_>, bridge: &Bridge, ident: u64) {
+    let woken = Owned::int(py, ident.cast_signed()).and_then(|ident| bridge.wake.get(py)?.call1(py, &ident));
+    if let Err(raised) = woken {
+        raised.write_unraisable(py, None);
     }
 }
