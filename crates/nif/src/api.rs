@@ -12,7 +12,7 @@ use crate::chain::Continuation;
 use crate::context::Context;
 use crate::pool::POOL;
 use crate::python::{self, Choice};
-use crate::request::{Op, Request};
+use crate::request::{Op, Piece, Request};
 use crate::stats::STATS;
 use crate::stream::{Flow, Stream};
 use crate::table::{self, Id};
@@ -163,7 +163,7 @@ fn stream_start<'a>(
     if let Some(id) = request.id() {
         stream.name(id);
     }
-    request.flow = Some(Box::new(Flow::new(stream.clone())));
+    request.piece = Some(Box::new(Piece::Flow(Flow::new(stream.clone()))));
     if env.monitor(&stream, &owner).is_none() {
         request.withdraw();
         return Ok((atoms::error(), atoms::noproc()).encode(env));

@@ -22,7 +22,7 @@ use crate::exec::{Failure, Reason};
 use crate::inbox::lock;
 use crate::marker::{Marker, Way};
 use crate::pool::POOL;
-use crate::request::{Op, Request};
+use crate::request::{Op, Piece, Request};
 use crate::{atoms, python, slice};
 
 /// How long a chain of inline steps goes on while others wait.
@@ -106,7 +106,7 @@ fn keep(py: Attached<'_>, request: &mut Request, marker: &Owned) -> bool {
     let Some(interpreter) = python::interpreter() else { return false };
     match Remote::new(py, marker.clone_ref(py), interpreter) {
         Ok(marker) => {
-            request.next = Some(Box::new(marker));
+            request.piece = Some(Box::new(Piece::Next(marker)));
             true
         }
         Err(_) => false,

@@ -10,7 +10,7 @@ use crate::bridge::Bridge;
 use crate::chain::{self, Next};
 use crate::convert::{Refused, to_python, to_term};
 use crate::objects::Kept;
-use crate::request::{Op, Request};
+use crate::request::{Op, Piece, Request};
 use crate::runner::Runner;
 use crate::stats::STATS;
 use crate::{atoms, errors, slice, stream, watch};
@@ -45,7 +45,7 @@ pub(crate) fn perform(
     namespace: &Obj,
     mut request: Request,
 ) {
-    if request.flow.is_some() {
+    if matches!(request.piece.as_deref(), Some(Piece::Flow(_))) {
         return stream::perform(py, bridge, runner, namespace, request);
     }
     runner.enter(request.id().zip(request.caller()));
@@ -57,7 +57,11 @@ pub(crate) fn perform(
     STATS.started.fetch_add(1, Ordering::SeqCst);
     watch::notice();
     let outer = slice::begin();
-    let outcome = match request.next.take().map(|next| next.into_owned(py)) {
+    let next = match request.piece.take().map(|piece| *piece) {
+        Some(Piece::Next(next)) => Some(next.into_owned(py)),
+        _ => None,
+    };
+    let outcome = match next {
         Some(Ok(next)) => match bridge.as_marker(next.borrow()) {
             Some(marker) => chain::step(py, bridge, namespace, marker.payload()),
             None => Ok(next),

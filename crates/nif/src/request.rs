@@ -49,10 +49,15 @@ pub(crate) struct Request {
     wait: Option<Wait>,
     /// Where it was sent to, and where it goes on.
     pub(crate) target: Target,
+    pub(crate) piece: Option<Box<Piece>>,
+}
+
+/// What a request that is performed in pieces goes on with.
+pub(crate) enum Piece {
     /// The next step of a chain, which is taken in place of the terms.
-    pub(crate) next: Option<Box<Remote>>,
-    /// For one that is performed in pieces: what it yields is sent.
-    pub(crate) flow: Option<Box<Flow>>,
+    Next(Remote),
+    /// A stream: what it yields is sent.
+    Flow(Flow),
 }
 
 // SAFETY: the words are terms of `mail`, which is owned, or immediates; a pid is plain data.
@@ -77,7 +82,7 @@ impl Request {
             }),
         };
         let terms = terms.map(|term| mail.keep(term));
-        Some(Self { op, mail: Some(mail), terms, wait, target, next: None, flow: None })
+        Some(Self { op, mail: Some(mail), terms, wait, target, piece: None })
     }
 
     /// Its id, if somebody waits for it.

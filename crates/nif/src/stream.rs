@@ -21,7 +21,7 @@ use crate::convert::to_term;
 use crate::exec::{self, Reason};
 use crate::inbox::lock;
 use crate::pool::POOL;
-use crate::request::Request;
+use crate::request::{Piece, Request};
 use crate::runner::Runner;
 use crate::stats::STATS;
 use crate::table::{self, Id};
@@ -182,7 +182,7 @@ pub(crate) fn perform(
     namespace: &Obj,
     mut request: Request,
 ) {
-    let Some(mut flow) = request.flow.take() else { return };
+    let Some(Piece::Flow(mut flow)) = request.piece.take().map(|piece| *piece) else { return };
     runner.enter(request.id().zip(request.caller()));
     let outcome = if request.is_wanted() {
         STATS.started.fetch_add(1, Ordering::SeqCst);
@@ -198,7 +198,7 @@ pub(crate) fn perform(
     runner.leave(py);
     if matches!(outcome, Outcome::Paused) {
         let stream = flow.stream.clone();
-        request.flow = Some(flow);
+        request.piece = Some(Box::new(Piece::Flow(flow)));
         stream.park(request);
         return;
     }
