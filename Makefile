@@ -31,8 +31,8 @@ FOR_NIF = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(abspath $(VENV)/python) \
 FOR_ERLANG = PYTHON=$(abspath $(VENV)/python) REBAR_BASE_DIR=$(CURDIR)/build/erl
 
 # What is quick to fail stands first.
-TESTS = test-rust test-python test-erlang test-loop test-programs test-install test-free-threaded conformance test-loom \
-	test-tools test-tsan
+TESTS = test-rust test-python test-erlang test-release test-loop test-programs test-install test-free-threaded \
+	conformance test-loom test-tools test-tsan
 
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
@@ -70,6 +70,9 @@ test-loop: setup ## the loop's tests, on stdlib's loop and on ours
 
 test-erlang: setup ## the Common Test suites (SUITE=py_SUITE for one)
 	$(FOR_ERLANG) tools/test_erlang.sh $(SUITE)
+
+test-release: setup ## a release, unpacked elsewhere and run by another user with another environment
+	$(FOR_ERLANG) tools/test_release.sh
 
 test-programs: setup ## real programs, the guides' examples and a soak, on our loop
 	tools/test_env.sh python -m pytest pytests/programs pytests/seeds pytests/docs pytests/soak

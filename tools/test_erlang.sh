@@ -6,7 +6,17 @@ set -euo pipefail
 python=$(command -v "${PYTHON:-python3}")
 case $python in /*) ;; *) python=$PWD/$python ;; esac
 cd "$(dirname "$0")/.."
-export PYTHON="$python" ERLANG_PYTHON="$python" REBAR_BASE_DIR="$PWD/build/erl" ERL_CRASH_DUMP=/dev/null
+{ read -r build; read -r prefix; read -r program; read -r version; } < <("$python" tools/interpreter.py)
+# An environment for the Python in the VM, made anew when it is for another one or to have other packages.
+venv=$PWD/$build/vm
+made_of="$PWD $prefix $version $(sha256sum <tools/requirements-vm.txt)"
+if [[ ! -f $venv/made-of || $(<"$venv/made-of") != "$made_of" ]]; then
+    rm -rf "$venv"
+    "$program" -m venv "$venv"
+    "$venv/bin/python" -m pip --disable-pip-version-check --quiet install --requirement tools/requirements-vm.txt
+    echo "$made_of" >"$venv/made-of"
+fi
+export PYTHON="$python" ERLANG_PYTHON="$venv/bin/python" REBAR_BASE_DIR="$PWD/build/erl" ERL_CRASH_DUMP=/dev/null
 suites=$(for suite in "$@"; do printf ',%s' "$suite"; done)
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT

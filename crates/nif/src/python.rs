@@ -1,9 +1,11 @@
 //! Python itself: started once per VM, on a parked thread of its own that is Python's main thread. Never ended.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::sync::{Mutex, OnceLock, mpsc};
 
-use pyrt::{Attached, Interpreter, Owned, PyResult, Remote, Start, import, set_switch_interval};
+use pyrt::{
+    Attached, Interpreter, Owned, PyResult, Remote, Source, Start, compile, import, set_switch_interval,
+};
 
 use crate::bridge::{self, Bridge};
 use crate::inbox::lock;
@@ -81,11 +83,28 @@ fn initialise(choice: &Choice) -> Result<(), String> {
     Ok(())
 }
 
+/// Finds the modules that are part of this library: Python's own finder of built-in modules looks for top-level ones only, in some
+/// releases (Debian's 3.11.2 is one).
+const FINDER: &CStr = c"
+import importlib.machinery as machinery
+import sys
+
+class Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.startswith('erlang.') and name in sys.builtin_module_names:
+            return machinery.ModuleSpec(name, machinery.BuiltinImporter, origin='built-in')
+
+sys.meta_path.insert(0, Finder)
+";
+
 /// Puts the packages on the path and imports what every request needs. The module `erlang._bridge`.
 fn prepare(py: Attached<'_>, choice: &Choice) -> PyResult<Owned> {
     set_switch_interval(py, SWITCH_INTERVAL)?;
     let path = import(py, c"sys")?.getattr_str(py, c"path")?;
     path.append(py, &Owned::fs_str(py, choice.packages.as_bytes())?)?;
+    let scope = Owned::dict(py)?;
+    compile(py, FINDER, c"<erlang_python>", Source::Statements)?.run_code(py, &scope, &scope)?;
     import(py, c"erlang._beam")?;
     import(py, c"erlang._bridge")
 }
