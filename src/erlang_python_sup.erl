@@ -19,7 +19,7 @@ init([]) ->
     _ = [ets:new(Table, [named_table, public, {read_concurrency, true}]) || Table <- [py_callbacks, py_contexts]],
     _ = py_state:table(),
     Flags = #{strategy => one_for_one, intensity => 20, period => 10},
-    {ok, {Flags, [worker(py_callback), worker(py_pool), supervisor(py_context_sup)]}}.
+    {ok, {Flags, [worker(py_callback), worker(py_output), worker(py_logger), worker(py_pool), supervisor(py_context_sup)]}}.
 
 worker(Module) ->
     #{id => Module, start => {Module, start_link, []}}.

@@ -116,4 +116,5 @@ apply_function(Name, Args) ->
 
 %% What Python asks of the application itself. Such names cannot be written as `erlang.name'.
 own(<<"py.state.", What/binary>>, Args) -> py_state:python(What, Args);
+own(<<"py.output.", What/binary>>, Args) -> py_output:python(What, Args);
 own(Name, _Args) -> error({undefined_function, Name}).

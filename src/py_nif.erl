@@ -11,6 +11,7 @@
 -export([stream_start/8, stream_ack/2, stream_cancel/1]).
 -export([callback_dispatcher/0, callback_begin/1, callback_answer/2, callback_names/1]).
 -export([schedule_begin/1, schedule_answer/2, schedule_continue/1]).
+-export([caught_up/2]).
 -export([atom_limit/1, traceback/2, stats/0]).
 
 -export_type([context/0, binding/0, ticket/0, continuation/0, target/0, op/0, id/0, task/0, stream/0]).
@@ -112,6 +113,10 @@ schedule_answer(_Continuation, _Answer) -> erlang:nif_error(not_loaded).
 
 -spec schedule_continue(continuation()) -> ok.
 schedule_continue(_Continuation) -> erlang:nif_error(not_loaded).
+
+%% @doc So many bytes of output, or so many events, were dealt with.
+-spec caught_up(output | log, non_neg_integer()) -> ok.
+caught_up(_What, _Amount) -> erlang:nif_error(not_loaded).
 
 -spec callback_names([binary()]) -> ok.
 callback_names(_Names) -> erlang:nif_error(not_loaded).

@@ -11,7 +11,7 @@ import sys
 import traceback
 from typing import Any
 
-from . import _venv
+from . import _logging, _output, _venv
 from ._bridge import (
     Atom,
     Pid,
@@ -28,6 +28,7 @@ from ._bridge import (
     send,
     whereis,
 )
+from ._logging import ErlangHandler, setup_logging
 from ._state import (
     state_clear,
     state_decr,
@@ -44,6 +45,7 @@ from ._state import (
 __all__ = [
     "Atom",
     "ErlangError",
+    "ErlangHandler",
     "Interrupted",
     "Pid",
     "Ref",
@@ -56,6 +58,7 @@ __all__ = [
     "schedule_inline",
     "schedule_py",
     "send",
+    "setup_logging",
     "state_clear",
     "state_decr",
     "state_delete",
@@ -130,3 +133,7 @@ def __getattr__(name: str) -> Any:
     function = functools.partial(call, name)
     function.__doc__ = f"The Erlang function registered as {name}."
     return function
+
+
+_output.install()
+_logging.install()

@@ -18,7 +18,7 @@ use crate::stream::{Flow, Stream};
 use crate::table::{self, Id};
 use crate::target::Target;
 use crate::task::Task;
-use crate::{atoms, errors, watch};
+use crate::{atoms, errors, output, watch};
 
 /// Starts Python: its home, the program it stands for, the directory of our packages.
 #[rustler::nif(schedule = "DirtyIo")]
@@ -278,6 +278,19 @@ fn schedule_answer(env: Env<'_>, continuation: ResourceArc<Continuation>, answer
 fn schedule_continue(continuation: ResourceArc<Continuation>) -> Atom {
     continuation.resume();
     atoms::ok()
+}
+
+/// What Python printed or logged was dealt with: so many bytes, so many events.
+#[rustler::nif]
+fn caught_up(what: Atom, amount: usize) -> NifResult<Atom> {
+    if what == atoms::output() {
+        output::caught_up(&output::BYTES_AHEAD, amount);
+    } else if what == atoms::log() {
+        output::caught_up(&output::EVENTS_AHEAD, amount);
+    } else {
+        return Err(Error::BadArg);
+    }
+    Ok(atoms::ok())
 }
 
 /// The names that Python may call.

@@ -15,7 +15,7 @@ use crate::beam::Mail;
 use crate::convert::{existing_atom, make_atom, text_of, to_term};
 use crate::marker::Marker;
 use crate::terms::{Atom, Opaque, Pid, Ref, Saved};
-use crate::{atoms, callback, marker, slice};
+use crate::{atoms, callback, marker, output, slice};
 
 /// How many atoms Python may make in the life of the VM, beyond those there are.
 pub(crate) static ATOM_LIMIT: AtomicUsize = AtomicUsize::new(10_000);
@@ -98,6 +98,9 @@ impl Module for Bridge {
             has_function,
             c"has_function(name, /)\n--\n\nWhether call() finds it.",
         ),
+        Function::fast(c"write", output::write, c"write(stream, text, /)\n--\n\nPrints where the caller prints."),
+        Function::fast(c"flush", output::flush_all, c"flush()\n--\n\nPrints lines that are only begun."),
+        Function::fast(c"log", output::log, c"log(level, text, metadata, /)\n--\n\nAn event for logger."),
         Function::fast(
             c"schedule",
             marker::schedule,

@@ -81,7 +81,7 @@ impl Thrown {
 
     /// For those that nobody waits for.
     pub(crate) fn report(&self, _py: Attached<'_>) {
-        eprintln!("py: an exception in a cast\n{}", self.traceback);
+        crate::output::report(&format!("py: an exception in a cast\n{}", self.traceback));
     }
 }
 

@@ -13,7 +13,7 @@ use crate::objects::Kept;
 use crate::request::{Op, Piece, Request};
 use crate::runner::Runner;
 use crate::stats::STATS;
-use crate::{atoms, errors, slice, stream, watch};
+use crate::{atoms, errors, output, slice, stream, watch};
 
 /// Why there is no result.
 pub(crate) enum Failure<'a> {
@@ -71,6 +71,7 @@ pub(crate) fn perform(
     };
     let next = chain::follow(py, bridge, namespace, &mut request, outcome);
     slice::end(outer);
+    output::end(py, bridge, request.id().is_some());
     let outcome = match next {
         Next::Answer(outcome) => outcome,
         next => {

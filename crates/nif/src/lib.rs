@@ -25,6 +25,7 @@ mod exec;
 mod inbox;
 mod marker;
 mod objects;
+mod output;
 mod pool;
 mod python;
 mod request;

@@ -84,6 +84,16 @@ impl Runner {
         self.seat.as_ref()?.upgrade()
     }
 
+    /// Who waits for the request on top.
+    pub(crate) fn caller(&self) -> Option<LocalPid> {
+        let running = |level: &Level| match level {
+            Level::Running(frame) => Some(Some(frame.caller)),
+            Level::Cast => Some(None),
+            Level::Waiting(_) => None,
+        };
+        lock(&self.stack).iter().rev().find_map(running).flatten()
+    }
+
     /// All there are.
     pub(crate) fn all() -> Vec<Arc<Self>> {
         lock(&RUNNERS).iter().filter_map(Weak::upgrade).collect()

@@ -41,4 +41,6 @@ counters! {
     callbacks,
     /// Answers to calls from Python that nobody waited for any more.
     late_callbacks,
+    /// Events that Python logged faster than they were taken.
+    dropped_events,
 }
