@@ -48,7 +48,7 @@ init_per_testcase(_Case, Config) ->
 
 end_per_testcase(_Case, Config) ->
     ok = logger:set_primary_config(level, proplists:get_value(level, Config)),
-    ok = py:exec("import logging\n"
+    ok = exec(""
                  "logging.getLogger().handlers.clear()\n"
                  "logging.getLogger().setLevel(logging.WARNING)\n"),
     ok.
@@ -59,6 +59,13 @@ log(#{level := Level, msg := Message, meta := #{py := _} = Meta}, #{config := Te
     Test ! {event, Level, unicode:characters_to_binary(io_lib:format(Format, Args)), Meta};
 log(_Event, _Config) ->
     ok.
+
+%% Each may run in another context.
+exec(Code) ->
+    exec(Code, 30000).
+
+exec(Code, Timeout) ->
+    py:exec(["import erlang, logging, sys\n", Code], Timeout).
 
 event() ->
     receive {event, Level, Text, Meta} -> {Level, Text, Meta} after 5000 -> error(nothing_logged) end.
@@ -92,20 +99,20 @@ leader(Said) ->
     end.
 
 what_is_printed_goes_to_the_callers_group_leader(_Config) ->
-    {ok, <<"hello\nagain\n"/utf8>>} = printed_by(fun() -> py:exec("print('hello')\nprint('again')") end),
+    {ok, <<"hello\nagain\n"/utf8>>} = printed_by(fun() -> exec("print('hello')\nprint('again')") end),
     {{ok, none}, <<"a b\n">>} = printed_by(fun() -> py:call(builtins, print, [a, b]) end),
-    {ok, <<"äöü €\n"/utf8>>} = printed_by(fun() -> py:exec(<<"print('äöü €')"/utf8>>) end).
+    {ok, <<"äöü €\n"/utf8>>} = printed_by(fun() -> exec(<<"print('äöü €')"/utf8>>) end).
 
 stderr_goes_there_too(_Config) ->
-    {ok, <<"wrong\n">>} = printed_by(fun() -> py:exec("import sys\nprint('wrong', file=sys.stderr)") end).
+    {ok, <<"wrong\n">>} = printed_by(fun() -> exec("print('wrong', file=sys.stderr)") end).
 
 it_is_there_before_the_answer(_Config) ->
-    [{ok, <<"x\n">>} = printed_by(fun() -> py:exec("print('x')") end) || _ <- lists:seq(1, 200)].
+    [{ok, <<"x\n">>} = printed_by(fun() -> exec("print('x')") end) || _ <- lists:seq(1, 200)].
 
 a_line_that_is_only_begun_is_not_lost(_Config) ->
-    {ok, <<"begun">>} = printed_by(fun() -> py:exec("print('begun', end='')") end),
+    {ok, <<"begun">>} = printed_by(fun() -> exec("print('begun', end='')") end),
     {{error, {'ZeroDivisionError', _}}, <<"before">>} =
-        printed_by(fun() -> py:exec("print('before', end='')\n1 / 0") end).
+        printed_by(fun() -> exec("print('before', end='')\n1 / 0") end).
 
 two_callers_do_not_mix(_Config) ->
     Self = self(),
@@ -144,7 +151,7 @@ printed_by_nobody(Fun) ->
 
 bytes_and_surrogates_are_printed(_Config) ->
     {{ok, 3}, <<"raw">>} = printed_by(fun() -> py:eval("__import__('sys').stdout.buffer.write(b'raw')") end),
-    {ok, <<"\\udc80\n">>} = printed_by(fun() -> py:exec("print('\\udc80')") end),
+    {ok, <<"\\udc80\n">>} = printed_by(fun() -> exec("print('\\udc80')") end),
     {error, {'TypeError', _}} = py:eval("__import__('sys').stdout.write(b'raw')"),
     {ok, false} = py:eval("__import__('sys').stdout.isatty()").
 
@@ -157,7 +164,7 @@ a_dead_leader_holds_nobody_up(_Config) ->
     {Dead, Monitor} = spawn_monitor(fun() -> ok end),
     receive {'DOWN', Monitor, process, Dead, _} -> ok end,
     Lines = printed_by_nobody(fun(Heir) ->
-        ok = with_leader(Dead, fun() -> py:exec("for i in range(50): print('to the dead', i)", 5000) end),
+        ok = with_leader(Dead, fun() -> exec("for i in range(50): print('to the dead', i)", 5000) end),
         nothing_is_pending(),
         binary:split(so_far(Heir), <<"\n">>, [global, trim])
     end),
@@ -170,7 +177,7 @@ nothing_is_pending() ->
 a_leader_that_never_answers_holds_nobody_up_for_long(_Config) ->
     Deaf = spawn(fun() -> receive never -> ok end end),
     3000003 = printed_by_nobody(fun(Heir) ->
-        ok = with_leader(Deaf, fun() -> py:exec("for i in range(3): print('x' * 1_000_000)", 20000) end),
+        ok = with_leader(Deaf, fun() -> exec("for i in range(3): print('x' * 1_000_000)", 20000) end),
         exit(Deaf, kill),
         nothing_is_pending(),
         byte_size(so_far(Heir))
@@ -179,7 +186,7 @@ a_leader_that_never_answers_holds_nobody_up_for_long(_Config) ->
 what_a_leader_left_unprinted_is_printed_elsewhere(_Config) ->
     Deaf = spawn(fun() -> receive never -> ok end end),
     <<"kept\n">> = printed_by_nobody(fun(Heir) ->
-        ok = with_leader(Deaf, fun() -> py:exec("print('kept')") end),
+        ok = with_leader(Deaf, fun() -> exec("print('kept')") end),
         exit(Deaf, kill),
         nothing_is_pending(),
         so_far(Heir)
@@ -196,9 +203,9 @@ a_chain_prints_where_its_caller_does(_Config) ->
 
 an_event_has_file_line_and_function(Config) ->
     Dir = proplists:get_value(priv_dir, Config),
-    Code = "import logging\n\ndef speak():\n    logging.getLogger('some.where').info('%s and %s', 'this', 'that')\n",
+    Code = "\ndef speak():\n    logging.getLogger('some.where').info('%s and %s', 'this', 'that')\n",
     ok = file:write_file(filename:join(Dir, "speaker.py"), Code),
-    ok = py:exec(["import sys, erlang\nsys.path.insert(0, '", Dir, "')\nerlang.setup_logging('INFO')\n"]),
+    ok = exec(["sys.path.insert(0, '", Dir, "')\nerlang.setup_logging('INFO')\n"]),
     Before = erlang:system_time(microsecond),
     {ok, none} = py:call(speaker, speak, []),
     {info, <<"this and that">>, Meta} = event(),
@@ -209,19 +216,19 @@ an_event_has_file_line_and_function(Config) ->
     true = Time >= Before - 1000.
 
 levels_are_mapped(_Config) ->
-    ok = py:exec("import erlang\nerlang.setup_logging(1)\n"),
+    ok = exec("erlang.setup_logging(1)\n"),
     Levels = [{10, debug}, {20, info}, {30, warning}, {40, error}, {50, critical}, {25, notice}, {35, warning}, {5, debug}],
     [begin
-         ok = py:exec(io_lib:format("import logging\nlogging.log(~b, 'x')", [Number])),
+         ok = exec(io_lib:format("logging.log(~b, 'x')", [Number])),
          {Level, <<"x">>, _} = event()
      end || {Number, Level} <- Levels],
     %% What logger does not let through is not made an event.
     ok = logger:set_primary_config(level, error),
-    ok = py:exec("logging.warning('not this')\nlogging.error('but this')"),
+    ok = exec("logging.warning('not this')\nlogging.error('but this')"),
     {error, <<"but this">>, _} = event().
 
 an_exception_is_logged_with_its_traceback(_Config) ->
-    ok = py:exec("import logging\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    logging.exception('it failed')\n"),
+    ok = exec("try:\n    1 / 0\nexcept ZeroDivisionError:\n    logging.exception('it failed')\n"),
     {error, Text, #{py := #{<<"exception">> := Exception}}} = event(),
     #{<<"class">> := <<"ZeroDivisionError">>, <<"text">> := <<"division by zero">>, <<"traceback">> := Traceback} = Exception,
     [<<"it failed">>, Rest] = binary:split(Text, <<"\n">>),
@@ -229,32 +236,32 @@ an_exception_is_logged_with_its_traceback(_Config) ->
     {match, _} = re:run(Traceback, "^Traceback .*ZeroDivisionError: division by zero$", [dotall]).
 
 extra_fields_are_metadata(_Config) ->
-    ok = py:exec("import logging\nlogging.warning('x', extra={'user': 'me', 'count': 3, 'what': [1]})"),
+    ok = exec("logging.warning('x', extra={'user': 'me', 'count': 3, 'what': [1]})"),
     {warning, <<"x">>, #{py := #{<<"extra">> := Extra}}} = event(),
     #{<<"user">> := <<"me">>, <<"count">> := 3, <<"what">> := <<"[1]">>} = Extra.
 
 warnings_are_logged_without_a_set_up(_Config) ->
-    ok = py:exec("import logging\nlogging.getLogger('plain').info('no')\nlogging.getLogger('plain').warning('yes')"),
+    ok = exec("logging.getLogger('plain').info('no')\nlogging.getLogger('plain').warning('yes')"),
     {warning, <<"yes">>, _} = event().
 
 basic_config_goes_where_it_is_told(_Config) ->
-    ok = py:exec("import logging, sys\nlogging.basicConfig(level='INFO')\nlogging.info('mine')"),
+    ok = exec("logging.basicConfig(level='INFO')\nlogging.info('mine')"),
     {info, <<"mine">>, _} = event(),
-    ok = py:exec("logging.basicConfig(level='INFO', format='<%(message)s>', force=True)\nlogging.info('mine')"),
+    ok = exec("logging.basicConfig(level='INFO', format='<%(message)s>', force=True)\nlogging.info('mine')"),
     {info, <<"<mine>">>, _} = event(),
     {ok, <<"INFO:root:printed\n">>} =
-        printed_by(fun() -> py:exec("logging.basicConfig(stream=sys.stderr, force=True)\nlogging.info('printed')") end),
+        printed_by(fun() -> exec("logging.basicConfig(stream=sys.stderr, force=True)\nlogging.info('printed')") end),
     receive {event, _, _, _} -> error(logged_too) after 0 -> ok end.
 
 a_named_logger_is_set_up_once(_Config) ->
-    ok = py:exec("import erlang, logging\n"
+    ok = exec(""
                  "for _ in range(3):\n"
                  "    erlang.setup_logging(logging.DEBUG, format='[%(name)s] %(message)s', logger='named')\n"
                  "logging.getLogger('named').debug('once')\n"),
     {debug, <<"[named] once">>, _} = event(),
-    ok = py:exec("logging.getLogger('other').debug('not at all')\nlogging.getLogger('other').warning('plain')"),
+    ok = exec("logging.getLogger('other').debug('not at all')\nlogging.getLogger('other').warning('plain')"),
     {warning, <<"plain">>, _} = event(),
-    ok = py:exec("logging.getLogger('named').handlers.clear()").
+    ok = exec("logging.getLogger('named').handlers.clear()").
 
 many_threads_log_at_once(_Config) ->
     Code = "import logging, threading\n"
@@ -274,14 +281,14 @@ a_busy_handler_holds_no_python_up(_Config) ->
     Logger = whereis(py_logger),
     ok = sys:suspend(Logger),
     Dropped = maps:get(dropped_events, py:stats()),
-    ok = py:exec("import logging\nfor i in range(10100): logging.warning('%d', i)", 30000),
+    ok = exec("for i in range(10100): logging.warning('%d', i)", 30000),
     ?assertEqual(100, maps:get(dropped_events, py:stats()) - Dropped),
     ok = sys:resume(Logger),
     Texts = [element(2, event()) || _ <- lists:seq(1, 10000)],
     <<"9999">> = lists:last(Texts).
 
 text_that_is_no_utf8_is_logged(_Config) ->
-    ok = py:exec("import logging\nlogging.getLogger('odd\\udc80').warning('odd \\udc80', extra={'k\\udc80': '\\udc80'})"),
+    ok = exec("logging.getLogger('odd\\udc80').warning('odd \\udc80', extra={'k\\udc80': '\\udc80'})"),
     {warning, <<"odd ", _/binary>>, #{py := #{<<"logger">> := <<"odd\\udc80">>}}} = event().
 
 a_cast_that_fails_is_logged(_Config) ->

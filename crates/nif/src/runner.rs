@@ -87,7 +87,7 @@ impl Runner {
     /// Who waits for the request on top.
     pub(crate) fn caller(&self) -> Option<LocalPid> {
         let running = |level: &Level| match level {
-            Level::Running(frame) => Some(Some(frame.caller)),
+            Level::Running(frame) => Some(frame.caller),
             Level::Cast => Some(None),
             Level::Waiting(_) => None,
         };

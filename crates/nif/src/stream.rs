@@ -25,7 +25,7 @@ use crate::request::{Piece, Request};
 use crate::runner::Runner;
 use crate::stats::STATS;
 use crate::table::{self, Id};
-use crate::{atoms, python, watch};
+use crate::{atoms, output, python, watch};
 
 /// How many values are sent before other threads of Python get their turn: an iterator in C gives none away by itself.
 const BATCH: u32 = 64;
@@ -195,6 +195,7 @@ pub(crate) fn perform(
         STATS.skipped.fetch_add(1, Ordering::Relaxed);
         Outcome::Over
     };
+    output::end(py, bridge, true);
     runner.leave(py);
     if matches!(outcome, Outcome::Paused) {
         let stream = flow.stream.clone();
