@@ -48,8 +48,7 @@ init_per_testcase(_Case, Config) ->
 
 end_per_testcase(_Case, Config) ->
     ok = logger:set_primary_config(level, proplists:get_value(level, Config)),
-    ok = exec(""
-                 "logging.getLogger().handlers.clear()\n"
+    ok = exec("logging.getLogger().handlers.clear()\n"
                  "logging.getLogger().setLevel(logging.WARNING)\n"),
     ok.
 
@@ -203,7 +202,7 @@ a_chain_prints_where_its_caller_does(_Config) ->
 
 an_event_has_file_line_and_function(Config) ->
     Dir = proplists:get_value(priv_dir, Config),
-    Code = "\ndef speak():\n    logging.getLogger('some.where').info('%s and %s', 'this', 'that')\n",
+    Code = "import logging\n\ndef speak():\n    logging.getLogger('some.where').info('%s and %s', 'this', 'that')\n",
     ok = file:write_file(filename:join(Dir, "speaker.py"), Code),
     ok = exec(["sys.path.insert(0, '", Dir, "')\nerlang.setup_logging('INFO')\n"]),
     Before = erlang:system_time(microsecond),
@@ -254,8 +253,7 @@ basic_config_goes_where_it_is_told(_Config) ->
     receive {event, _, _, _} -> error(logged_too) after 0 -> ok end.
 
 a_named_logger_is_set_up_once(_Config) ->
-    ok = exec(""
-                 "for _ in range(3):\n"
+    ok = exec("for _ in range(3):\n"
                  "    erlang.setup_logging(logging.DEBUG, format='[%(name)s] %(message)s', logger='named')\n"
                  "logging.getLogger('named').debug('once')\n"),
     {debug, <<"[named] once">>, _} = event(),
