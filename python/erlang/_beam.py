@@ -11,7 +11,7 @@ import sys
 import traceback
 from typing import Any
 
-from . import _logging, _output, _venv
+from . import _logging, _output, _sandbox, _venv
 from ._bridge import (
     Atom,
     Pid,
@@ -136,4 +136,5 @@ def __getattr__(name: str) -> Any:
 
 
 _output.install()
+_sandbox.install()
 _logging.install()

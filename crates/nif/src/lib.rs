@@ -30,6 +30,7 @@ mod pool;
 mod python;
 mod request;
 mod runner;
+mod sandbox;
 mod slice;
 mod stats;
 mod stream;

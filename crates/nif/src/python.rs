@@ -9,7 +9,7 @@ use pyrt::{
 
 use crate::bridge::{self, Bridge};
 use crate::inbox::lock;
-use crate::watch;
+use crate::{sandbox, watch};
 
 struct Runtime {
     interpreter: Interpreter,
@@ -66,6 +66,7 @@ fn text(value: &str) -> Result<Option<CString>, String> {
 
 fn initialise(choice: &Choice) -> Result<(), String> {
     let start = Start { home: text(&choice.home)?, program: text(&choice.program)?, builtins: &BUILTINS };
+    pyrt::refuse(sandbox::REFUSED)?;
     // SAFETY: once per process, by the lock of `start`; this thread lives as long as the VM.
     let interpreter = unsafe { pyrt::start(&start)? };
     let runtime = interpreter

@@ -2,7 +2,7 @@
 //!
 //! [`start`] is called once per process, by the thread that becomes Python's main one; everything else attached.
 
-use core::ffi::{CStr, c_int, c_long, c_ulong};
+use core::ffi::{CStr, c_char, c_int, c_long, c_ulong, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
 use std::ffi::CString;
@@ -69,6 +69,37 @@ fn check(status: ffi::PyStatus) -> Result<(), String> {
         }
         Err(CStr::from_ptr(status.err_msg).to_string_lossy().into_owned())
     }
+}
+
+/// Events of auditing (PEP 578) and why they are refused.
+pub type Refusals = &'static [(&'static CStr, &'static CStr)];
+
+static REFUSED: std::sync::OnceLock<Refusals> = std::sync::OnceLock::new();
+
+/// Has events refused with a `PermissionError`, in all interpreters and for good. The first table counts.
+pub fn refuse(events: Refusals) -> Result<(), String> {
+    if REFUSED.set(events).is_err() {
+        return Ok(());
+    }
+    // SAFETY: may be called before Python is started; the hook is a function of this program and needs no data.
+    if unsafe { PySys_AddAuditHook(audit_hook, ptr::null_mut()) } != 0 {
+        return Err(String::from("no audit hook can be had"));
+    }
+    Ok(())
+}
+
+extern "C" fn audit_hook(event: *const c_char, _args: *mut ffi::PyObject, _data: *mut c_void) -> c_int {
+    // SAFETY: the name of an event, NUL-terminated, for the time of this call.
+    let event = unsafe { CStr::from_ptr(event) };
+    // Every import, file and compilation comes by: those names differ in their first letters.
+    if !matches!(event.to_bytes().first(), Some(b'o' | b'p' | b's')) {
+        return 0;
+    }
+    let refused = REFUSED.get().and_then(|events| events.iter().find(|(name, _)| *name == event));
+    let Some((_, why)) = refused else { return 0 };
+    // SAFETY: hooks are called attached; the text is static.
+    unsafe { ffi::PyErr_SetString(ffi::PyExc_PermissionError, why.as_ptr()) };
+    -1
 }
 
 /// `sys.modules[name]`, waiting for another thread that is importing it; `None` in Rust if it is not there.
@@ -169,7 +200,10 @@ pub fn set_switch_interval(py: Attached<'_>, seconds: f64) -> PyResult<()> {
     Ok(())
 }
 
+type AuditHook = extern "C" fn(*const c_char, *mut ffi::PyObject, *mut c_void) -> c_int;
+
 unsafe extern "C" {
+    fn PySys_AddAuditHook(hook: AuditHook, data: *mut c_void) -> c_int;
     fn PyThread_get_thread_ident() -> c_ulong;
     fn PyThreadState_SetAsyncExc(ident: c_ulong, class: *mut ffi::PyObject) -> c_int;
 }

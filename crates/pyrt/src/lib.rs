@@ -152,8 +152,8 @@ pub use cell::{Fixed, ObjCell};
 pub use class::Class;
 pub use confined::Confined;
 pub use embed::{
-    Builtin, Source, Start, compile, frame_globals, frame_locals, import_name, imported, raise_in_thread,
-    set_switch_interval, start, thread_ident,
+    Builtin, Refusals, Source, Start, compile, frame_globals, frame_locals, import_name, imported,
+    raise_in_thread, refuse, set_switch_interval, start, thread_ident,
 };
 pub use exception::{Exception, stop_iteration};
 pub use fault::{Fault, OrRaise, raise_class, raise_errno};
