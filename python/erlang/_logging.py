@@ -94,4 +94,4 @@ def basic_config(**options: Any) -> None:
 
 def install() -> None:
     logging.basicConfig = basic_config
-    logging.lastResort = ErlangHandler(logging.WARNING)  # type: ignore[assignment]
+    logging.lastResort = ErlangHandler(logging.WARNING)

@@ -40,7 +40,7 @@ class Stream(io.TextIOBase):
         self._number = number
         self.name = name
         self.mode = "w"
-        self.buffer = _Bytes(self)  # type: ignore[assignment]
+        self.buffer = _Bytes(self)
 
     def writable(self) -> bool:
         return True

@@ -5,7 +5,7 @@ jail for hostile code (`ctypes` is open to it), but it keeps a library from taki
 """
 
 import _posixsubprocess
-import _signal
+import _signal  # type: ignore[import-not-found]
 import os
 import posix
 import signal
