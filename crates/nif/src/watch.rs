@@ -44,6 +44,8 @@ impl Post {
 
 static POST: Mutex<Post> = Mutex::new(Post { cancelled: Vec::new(), letters: Vec::new() });
 static THREAD: OnceLock<Thread> = OnceLock::new();
+/// Whether references wait to be dropped.
+static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 /// Whether it sleeps until somebody wakes it.
 static ASLEEP: AtomicBool = AtomicBool::new(false);
 
@@ -69,6 +71,12 @@ pub(crate) fn interrupt(id: Id) {
 /// Stops what has an id, if it takes longer than this.
 pub(crate) fn interrupt_after(id: Id, grace: Duration) {
     lock(&POST).cancelled.push((id, Instant::now() + grace));
+    wake();
+}
+
+/// References of Python were given up by threads that may not drop them.
+pub(crate) fn give_back() {
+    GIVEN_UP.store(true, Ordering::Release);
     wake();
 }
 
@@ -110,6 +118,10 @@ impl Watchdog {
             let post = std::mem::take(&mut *lock(&POST));
             for letter in post.letters {
                 letter.send();
+            }
+            if GIVEN_UP.swap(false, Ordering::AcqRel) {
+                // Attaching drops them.
+                python::attach(|_, _| ());
             }
             let now = Instant::now();
             self.stopping.extend(post.cancelled.into_iter().map(|(id, from)| Stopping {

@@ -14,6 +14,7 @@ use rustler::{Env, Term};
 use super::{DEPTH, Refused, bignum};
 use crate::atoms;
 use crate::bridge::Bridge;
+use crate::objects::{LARGE, Lent};
 
 /// The term of an object, made in `env`.
 pub(crate) fn to_term<'a>(
@@ -87,7 +88,8 @@ impl<'a> Walk<'_, '_, 'a> {
                 return self.deeper(object, Self::dict);
             }
             if ffi::PyBytes_Check(pointer) != 0 {
-                return Ok(self.binary(object.to_bytes(self.py)?));
+                // SAFETY: `bytes` never change.
+                return Ok(self.lend(object, object.to_bytes(self.py)?));
             }
             if ffi::PyByteArray_Check(pointer) != 0 || ffi::PyMemoryView_Check(pointer) != 0 {
                 return self.buffer(object);
@@ -141,12 +143,28 @@ impl<'a> Walk<'_, '_, 'a> {
 
     fn text(&mut self, object: &Obj) -> Word<'a> {
         match object.to_str(self.py) {
-            Ok(text) => Ok(self.binary(text.as_bytes())),
+            // SAFETY: a `str` keeps its UTF-8 once it is made, and never changes.
+            Ok(text) => Ok(unsafe { self.lend(object, text.as_bytes()) }),
             Err(raised) => {
                 raised.clear(self.py);
                 Err(Refused::Unconvertible(String::from("str with lone surrogates")))
             }
         }
+    }
+
+    /// A binary of data that lies in an object, without a copy if it is large.
+    ///
+    /// # Safety
+    /// As for [`Lent::binary`].
+    unsafe fn lend(&mut self, object: &Obj, data: &[u8]) -> ErlNifTerm {
+        if data.len() >= LARGE {
+            // SAFETY: by contract.
+            let lent = unsafe { Lent::binary(self.py, self.env, object.clone_ref(self.py), data) };
+            if let Some(lent) = lent {
+                return lent.as_c_arg();
+            }
+        }
+        self.binary(data)
     }
 
     fn binary(&mut self, data: &[u8]) -> ErlNifTerm {
