@@ -31,13 +31,13 @@ FOR_NIF = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(abspath $(VENV)/python) \
 FOR_ERLANG = PYTHON=$(abspath $(VENV)/python) REBAR_BASE_DIR=$(CURDIR)/build/erl
 
 # What is quick to fail stands first.
-TESTS = test-rust test-python test-erlang test-release test-loop test-programs test-install test-free-threaded \
+TESTS = test-rust test-python test-erlang test-release test-vm test-loop test-programs test-install test-free-threaded \
 	conformance test-loom test-tools test-tsan
 
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup ext pythons run test $(TESTS) test-valgrind conformance-suites report-uvloop soak lint lint-layers \
+.PHONY: help setup ext pythons run run-evloop test $(TESTS) test-valgrind conformance-suites report-uvloop soak lint lint-layers \
 	lint-rust lint-python lint-erlang fmt bench doctor clean
 
 help: ## this list
@@ -53,7 +53,10 @@ ext: setup ## the native module for PYTHON; prints the PYTHONPATH that finds it
 pythons: ## CPython 3.14 with and without the GIL, from Debian's source, once, into ~/.cache
 	@tools/pythons.sh
 
-run: setup ## the tour: what the event loop can do, shown live
+run: setup ## the tour: Python in the Erlang VM, shown live; then, on a terminal, a shell
+	@PYTHON=$(abspath $(VENV)/python) tools/tour.sh
+
+run-evloop: setup ## the tour of the event loop, from Rust
 	$(CARGO) run --release -p evloop --example tour
 
 test: $(TESTS) ## all the tests
@@ -73,6 +76,9 @@ test-erlang: setup ## the Common Test suites (SUITE=py_SUITE for one)
 
 test-release: setup ## a release, unpacked elsewhere and run by another user with another environment
 	$(FOR_ERLANG) tools/test_release.sh
+
+test-vm: setup ## programs in the Erlang VM: the tour, and numpy
+	tools/test_env.sh python -m pytest pytests/erlang
 
 test-programs: setup ## real programs, the guides' examples and a soak, on our loop
 	tools/test_env.sh python -m pytest pytests/programs pytests/seeds pytests/docs pytests/soak
@@ -128,7 +134,7 @@ lint-python: setup
 	$(VENV)/ruff check $(PY_SOURCES)
 	$(VENV)/ruff format --check $(PY_SOURCES)
 	$(VENV)/mypy $(PY_SOURCES)
-	for part in conformance docs loop programs seeds soak; do \
+	for part in conformance docs erlang loop programs seeds soak; do \
 	    MYPYPATH=pytests/$$part $(VENV)/mypy pytests/$$part/*.py || exit 1; done
 
 lint-erlang: setup
