@@ -40,8 +40,8 @@ a_late_interrupt_does_not_hit_the_next_request(_Config) ->
     [Context, Other | _] = contexts(),
     Before = maps:get(interrupted, py:stats()),
     ok = py_request:exec(Other, "import sys, threading; sys.gate = threading.Lock(); sys.gate.acquire()", 5000),
-    ok = py_request:exec(Context, "import sys", 5000),
-    {error, timeout} = py_request:eval(Context, "sys.gate.acquire()", #{}, 10),
+    ok = py_request:exec(Context, "import sys; gate = sys.gate", 5000),
+    {error, timeout} = py_request:call(Context, call, {'__main__', 'gate.acquire'}, [], #{}, 10),
     py_test:wait_until(fun() -> maps:get(interrupted, py:stats()) > Before end),
     ok = py_request:exec(Other, "sys.gate.release()", 5000),
     {ok, 3} = py_request:eval(Context, "[x for x in range(4)][3]", #{}, 5000).
