@@ -32,12 +32,12 @@ FOR_ERLANG = PYTHON=$(abspath $(VENV)/python) REBAR_BASE_DIR=$(CURDIR)/build/erl
 
 # What is quick to fail stands first.
 TESTS = test-rust test-python test-erlang test-release test-vm test-loop test-programs test-install test-free-threaded \
-	conformance test-loom test-tools test-tsan
+	conformance conformance-suites test-loom test-tools test-tsan
 
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup ext pythons run run-evloop test $(TESTS) test-valgrind conformance-suites report-uvloop soak lint lint-layers \
+.PHONY: help setup ext pythons run run-evloop test $(TESTS) test-valgrind report-uvloop soak lint lint-layers \
 	lint-rust lint-python lint-erlang fmt bench doctor clean
 
 help: ## this list
