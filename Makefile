@@ -77,7 +77,7 @@ test-erlang: setup ## the Common Test suites (SUITE=py_SUITE for one)
 test-release: setup ## a release, unpacked elsewhere and run by another user with another environment
 	$(FOR_ERLANG) tools/test_release.sh
 
-test-vm: setup ## programs in the Erlang VM: the tour, and numpy
+test-vm: setup ## programs in the Erlang VM: the tour, the manual, and numpy
 	tools/test_env.sh python -m pytest pytests/erlang
 
 test-programs: setup ## real programs, the guides' examples and a soak, on our loop
