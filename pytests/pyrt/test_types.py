@@ -57,6 +57,25 @@ def test_comparison_and_hash() -> None:
     assert hash(probe.Counter(-1)) == -2
 
 
+def test_a_class_sees_what_is_set_on_its_instances() -> None:
+    counter = probe.Counter()
+    counter.free = 1
+    assert counter.free == 1
+    del counter.free
+    with pytest.raises(AttributeError, match="free"):
+        del counter.free
+    with pytest.raises(AttributeError, match=r"^taken cannot be set$"):
+        counter.taken = 1
+    with pytest.raises(AttributeError, match=r"^taken cannot be deleted$"):
+        del counter.taken
+
+    class Sub(probe.Counter):
+        pass
+
+    with pytest.raises(AttributeError, match=r"^taken cannot be set$"):
+        Sub().taken = 1
+
+
 def test_instance_has_a_dict() -> None:
     counter = probe.Counter()
     counter.colour = "red"

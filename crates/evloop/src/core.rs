@@ -82,6 +82,8 @@ pub struct Core<S, T, M> {
     tuning: Tuning,
     /// The time at which this turn began to run callbacks: what was not due then is not due in this turn.
     now: Nanos,
+    /// What the clock of the timers shows, if that is not the monotonic one.
+    shown: Option<Nanos>,
     last_poll: Nanos,
     /// How long the core last had nothing to do.
     last_gap: Nanos,
@@ -121,6 +123,7 @@ impl<S, T, M: Send> Core<S, T, M> {
             pending: Vec::new(),
             tuning,
             now: now(),
+            shown: None,
             last_poll: 0,
             last_gap: Nanos::MAX,
             spin_misses: 0,
@@ -222,10 +225,17 @@ impl<S, T, M: Send> Core<S, T, M> {
         self.timers.payloads()
     }
 
+    /// Deadlines are on another clock than the monotonic one, and this is what it shows: to be said again before every
+    /// wait and before every [`Core::pop_due`]. It may jump, and is taken to run at the common pace during a wait. `None`
+    /// goes back to the monotonic clock.
+    pub fn set_clock(&mut self, shown: Option<Nanos>) {
+        self.shown = shown;
+    }
+
     /// The next timer that was due when this turn began.
     #[inline]
     pub fn pop_due(&mut self) -> Option<T> {
-        self.timers.pop_due(self.now)
+        self.timers.pop_due(self.shown.unwrap_or(self.now))
     }
 
     // ---- messages
@@ -275,7 +285,10 @@ impl<S, T, M: Send> Core<S, T, M> {
     /// if not there is something to do.
     pub fn fall_asleep(&mut self) -> Result<bool> {
         let started = now();
-        let deadline = self.timers.next_deadline();
+        let mut deadline = self.timers.next_deadline();
+        if let Some(shown) = self.shown {
+            deadline = deadline.map(|deadline| started.saturating_add(deadline.saturating_sub(shown)));
+        }
         if deadline.is_some_and(|d| d <= started) || self.spin_finds_work(started, deadline) {
             return Ok(false);
         }

@@ -24,6 +24,8 @@ pub struct Loop {
     pub(crate) tls: crate::tls::Shared,
     stopping: AtomicBool,
     closed: AtomicBool,
+    /// `time()` is not ours: the class has another, or the instance.
+    pub(crate) other_clock: AtomicBool,
     /// The truth of `debug`, which is what was set.
     is_debug: AtomicBool,
     debug: ObjCell,
@@ -43,6 +45,7 @@ confined!(Loop {
     tls,
     stopping,
     closed,
+    other_clock,
     is_debug,
     debug,
     thread,
@@ -136,15 +139,18 @@ impl Class for Loop {
             .write(|_, _, _| Ok(())),
         Property::END,
     ];
-    const SLOTS: &'static [TypeSlot<Self>] = &[TypeSlot::new(Loop::new)];
+    const SLOTS: &'static [TypeSlot<Self>] =
+        &[TypeSlot::new(Loop::new), TypeSlot::setattr(Loop::set_attribute)];
 }
 
 impl Loop {
     fn new(py: Attached<'_>, class: Borrowed<'_>, _args: Args<'_>) -> PyResult<Self> {
         let state = State::open().map_err(|error| fault::raise(py, error))?;
+        let native = MODULE.state_ref(py, &class)?;
         Ok(Self {
             state: Guarded::new(state),
-            native: MODULE.state_ref(py, &class)?,
+            other_clock: AtomicBool::new(native.has_other_clock(py, class)?),
+            native,
             tls: crate::tls::Shared::default(),
             stopping: AtomicBool::new(false),
             closed: AtomicBool::new(false),

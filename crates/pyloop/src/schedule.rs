@@ -21,7 +21,7 @@ pub(crate) fn seconds(nanos: Nanos) -> f64 {
 
 /// The first nanosecond at which `loop.time()` is not before `when`: nothing fires early. A time that is no number is due.
 #[inline]
-fn deadline(when: f64) -> Nanos {
+pub(crate) fn deadline(when: f64) -> Nanos {
     // A float-to-integer cast saturates, and makes zero of NaN.
     let nanos = (when * 1e9).ceil() as Nanos;
     if seconds(nanos) < when { nanos.saturating_add(1) } else { nanos }
@@ -95,6 +95,10 @@ impl Loop {
         let (delay, request) = Request::timed(py, &this.native().signatures.call_later, &args)?;
         if delay.is_none() {
             return Err(Kind::TypeError.raise(py, "delay must not be None"));
+        }
+        if this.has_other_clock() {
+            let when = this.native().add.get(py)?.call(py, [Self::clock(py, this)?.borrow(), delay])?;
+            return Self::call_at_object(py, this, when.borrow(), request);
         }
         let time = seconds(now());
         if delay.is_float() || delay.is_int() {

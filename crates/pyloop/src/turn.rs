@@ -33,11 +33,17 @@ impl Loop {
     fn turn(&self, py: Attached<'_>, this: Instance<'_, Self>, busy: Wait) -> PyResult<()> {
         let stopping = self.is_stopping();
         let mut dead = Vec::new();
+        if self.has_other_clock() {
+            self.read_clock(py, this)?;
+        }
         let mut batch = match self.state.with(py, |state| state.start(py, stopping, busy, &mut dead))? {
             Ok(Start::Run(batch)) => batch,
             Ok(Start::Asked) => self.collect(py, &mut dead)?,
             Ok(Start::Sleep(poller, events)) => {
                 self.sleep(py, &poller, events)?;
+                if self.has_other_clock() {
+                    self.read_clock(py, this)?;
+                }
                 self.collect(py, &mut dead)?
             }
             Err(error) => return Err(fault::raise(py, error)),

@@ -70,6 +70,7 @@ impl Class for Counter {
         TypeSlot::<Self>::bool(|_, this| Ok(this.value.load(Relaxed) != 0)),
         TypeSlot::<Self>::hash(|_, this| Ok(this.value.load(Relaxed) as isize)),
         TypeSlot::compare(Counter::compare),
+        TypeSlot::setattr(Counter::set_attribute),
     ];
 }
 
@@ -86,6 +87,20 @@ impl Counter {
             dict: DictSlot::new(),
             weak: WeakSlot::new(),
         })
+    }
+
+    /// One name is not to be had.
+    fn set_attribute(
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        name: Borrowed<'_>,
+        value: Option<Borrowed<'_>>,
+    ) -> PyResult<()> {
+        if name.equals(py, &Owned::str(py, "taken")?)? {
+            let verb = if value.is_some() { "set" } else { "deleted" };
+            return Err(Kind::AttributeError.raise(py, &format!("taken cannot be {verb}")));
+        }
+        this.object().setattr_plain(py, &name, value)
     }
 
     fn increment(_py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<i64> {

@@ -39,6 +39,20 @@ impl Obj {
         })
     }
 
+    /// `object.__setattr__(self, name, value)`, or without a value `__delattr__`: past a `__setattr__` of its class.
+    pub fn setattr_plain(
+        &self,
+        py: Attached<'_>,
+        name: &impl AsObj,
+        value: Option<Borrowed<'_>>,
+    ) -> PyResult<()> {
+        let value = value.map_or(core::ptr::null_mut(), |value| value.as_ptr());
+        // SAFETY: attached, all alive; NULL deletes.
+        Raised::check(py, unsafe {
+            ffi::PyObject_GenericSetAttr(self.as_ptr(), name.as_obj().as_ptr(), value)
+        })
+    }
+
     /// `bool(self)`.
     #[inline]
     pub fn is_true(&self, py: Attached<'_>) -> PyResult<bool> {

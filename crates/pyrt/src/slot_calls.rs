@@ -153,6 +153,27 @@ where
     }
 }
 
+pub(super) unsafe extern "C" fn setattr<T, F>(
+    this: *mut ffi::PyObject,
+    name: *mut ffi::PyObject,
+    value: *mut ffi::PyObject,
+) -> c_int
+where
+    T: Class,
+    F: for<'py> Fn(Attached<'py>, Instance<'py, T>, Borrowed<'py>, Option<Borrowed<'py>>) -> PyResult<()>
+        + Copy
+        + 'static,
+{
+    // SAFETY: called attached through a slot of `T`'s type; a NULL value deletes.
+    unsafe {
+        guard(|py| {
+            let value = (!value.is_null()).then(|| Borrowed::from_ptr_unchecked(py, value));
+            conjure::<F>()(py, Instance::from_raw(this), Borrowed::from_ptr_unchecked(py, name), value)?;
+            Ok(0)
+        })
+    }
+}
+
 pub(super) unsafe extern "C" fn hash<T, F>(this: *mut ffi::PyObject) -> ffi::Py_hash_t
 where
     T: Class,

@@ -144,6 +144,18 @@ impl<T: Class> TypeSlot<T> {
         Self::entry(ffi::Py_am_send, call::am_send::<T, F> as *mut c_void)
     }
 
+    /// `__setattr__`, and `__delattr__` where there is no value. [`Obj::setattr_plain`](crate::Obj::setattr_plain) is what
+    /// classes without it do.
+    pub const fn setattr<F>(f: F) -> Self
+    where
+        F: for<'py> Fn(Attached<'py>, Instance<'py, T>, Borrowed<'py>, Option<Borrowed<'py>>) -> PyResult<()>
+            + Copy
+            + 'static,
+    {
+        forget(f);
+        Self::entry(ffi::Py_tp_setattro, call::setattr::<T, F> as *mut c_void)
+    }
+
     /// `__hash__`.
     pub const fn hash<F>(f: F) -> Self
     where
