@@ -164,6 +164,26 @@ async def connect(
     return Pair(server, here, there)
 
 
+async def raw_client(
+    loop: asyncio.AbstractEventLoop, address: Any, context: ssl.SSLContext
+) -> tuple[socket.socket, ssl.SSLObject, Any, Any]:
+    """A TLS client by hand, which can be rude."""
+    raw = socket.socket()
+    raw.setblocking(False)
+    await loop.sock_connect(raw, address)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    while True:
+        try:
+            tls.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            await loop.sock_sendall(raw, outgoing.read())
+            incoming.write(await loop.sock_recv(raw, 1 << 16))
+    await loop.sock_sendall(raw, outgoing.read())
+    return raw, tls, incoming, outgoing
+
+
 def listener(backlog: int = 100) -> socket.socket:
     """A plain listening socket, non-blocking."""
     sock = socket.create_server((LOCAL, 0), backlog=backlog)

@@ -10,7 +10,19 @@ from typing import Any
 
 import pytest
 import tls as tls_files
-from peers import LOCAL, Buffered, Errors, Loop, Record, connect, listener, pattern, settled, turns
+from peers import (
+    LOCAL,
+    Buffered,
+    Errors,
+    Loop,
+    Record,
+    connect,
+    listener,
+    pattern,
+    raw_client,
+    settled,
+    turns,
+)
 
 Contexts = dict[str, ssl.SSLContext]
 
@@ -116,26 +128,6 @@ async def test_handshake_timeout_of_a_server(
     server.close()
     await turns(5)
     errors.take()
-
-
-async def raw_client(
-    loop: Loop, address: Any, context: ssl.SSLContext
-) -> tuple[socket.socket, ssl.SSLObject, Any, Any]:
-    """A TLS client by hand, which can be rude."""
-    raw = socket.socket()
-    raw.setblocking(False)
-    await loop.sock_connect(raw, address)
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
-    while True:
-        try:
-            tls.do_handshake()
-            break
-        except ssl.SSLWantReadError:
-            await loop.sock_sendall(raw, outgoing.read())
-            incoming.write(await loop.sock_recv(raw, 1 << 16))
-    await loop.sock_sendall(raw, outgoing.read())
-    return raw, tls, incoming, outgoing
 
 
 async def served(loop: Loop, server_context: ssl.SSLContext, **options: Any) -> tuple[asyncio.Server, Any]:

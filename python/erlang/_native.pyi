@@ -15,7 +15,9 @@ _Ts = TypeVarTuple("_Ts")
 __version__: str
 
 def interpreter_id() -> int: ...
-def accept(loop: Any, protocol_factory: Any, sock: Any, server: Any, backlog: int) -> None: ...
+def accept(
+    loop: Any, protocol_factory: Any, sock: Any, server: Any, backlog: int, secure: Any = None
+) -> None: ...
 def socket_transport(
     loop: Any,
     sock: Any,

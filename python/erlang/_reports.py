@@ -61,7 +61,7 @@ def accepted(server: Any, address: Any, connection: Any) -> None:
     logger.debug("%r got a new connection from %r: %r", server, address, connection)
 
 
-def not_accepted(loop: Any, exception: BaseException, protocol: Any) -> None:
+def not_accepted(loop: Any, exception: BaseException, protocol: Any, transport: Any = None) -> None:
     """A protocol factory or a transport failed. asyncio says so in debug mode only."""
     if loop.get_debug():
         context = {
@@ -70,4 +70,6 @@ def not_accepted(loop: Any, exception: BaseException, protocol: Any) -> None:
         }
         if protocol is not None:
             context["protocol"] = protocol
+        if transport is not None:
+            context["transport"] = transport
         loop.call_exception_handler(context)

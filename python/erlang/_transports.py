@@ -8,6 +8,7 @@ import socket
 import sys
 from asyncio import constants, trsock
 from collections.abc import Callable, Iterator, MutableMapping
+from functools import partial
 from typing import Any
 
 from . import _native
@@ -59,6 +60,7 @@ class Transports(StdlibLoop):
     # Of asyncio's loops, which typeshed knows in part.
     _debug: Any
     _ensure_fd_no_transport: Any
+    _open_secure: Any
     _start_serving: Any
 
     @property
@@ -106,15 +108,18 @@ class Transports(StdlibLoop):
         sslcontext: Any = None,
         server: Any = None,
         backlog: int = 100,
-        *timeouts: float | None,
+        handshake_timeout: float | None = constants.SSL_HANDSHAKE_TIMEOUT,
+        shutdown_timeout: float | None = constants.SSL_SHUTDOWN_TIMEOUT,
     ) -> None:
-        """Takes all that wait, up to the backlog. Without a handshake to wait for no task is needed."""
-        if sslcontext or not _is_real(sock):
+        """Takes all that wait, up to the backlog, without a task for each."""
+        timeouts = (handshake_timeout, shutdown_timeout)
+        if not _is_real(sock):
             asyncios: Any = super()
             asyncios._accept_connection(protocol_factory, sock, sslcontext, server, backlog, *timeouts)
             return
+        secure = partial(self._open_secure, sslcontext, server, *timeouts) if sslcontext else None
         try:
-            _native.accept(self, protocol_factory, sock, server, backlog)
+            _native.accept(self, protocol_factory, sock, server, backlog, secure)
         except OSError as error:
             if error.errno not in _EXHAUSTED:
                 raise

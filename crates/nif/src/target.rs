@@ -6,7 +6,6 @@ use crate::atoms;
 use crate::binding::Binding;
 use crate::callback::Ticket;
 use crate::context::Context;
-use crate::event_loop::EventLoop;
 use crate::pool::POOL;
 use crate::request::Request;
 
@@ -20,9 +19,6 @@ pub(crate) enum Target {
     Binding(ResourceArc<Binding>),
     /// The thread that waits for the callback which makes the request.
     Ticket(ResourceArc<Ticket>),
-    Loop(ResourceArc<EventLoop>),
-    /// An event loop, asked by a process that Python waits for.
-    Nested(ResourceArc<EventLoop>),
 }
 
 impl Target {
@@ -36,12 +32,6 @@ impl Target {
         if let Ok(binding) = term.decode() {
             return Ok(Self::Binding(binding));
         }
-        if let Ok(event_loop) = term.decode() {
-            return Ok(Self::Loop(event_loop));
-        }
-        if let Ok((_nested, event_loop)) = term.decode::<(Atom, ResourceArc<EventLoop>)>() {
-            return Ok(Self::Nested(event_loop));
-        }
         Ok(Self::Ticket(term.decode()?))
     }
 
@@ -52,8 +42,6 @@ impl Target {
             Self::Context(context) => context.encode(env),
             Self::Binding(binding) => binding.encode(env),
             Self::Ticket(ticket) => ticket.encode(env),
-            Self::Loop(event_loop) => event_loop.encode(env),
-            Self::Nested(event_loop) => (atoms::nested(), event_loop).encode(env),
         }
     }
 
@@ -76,8 +64,6 @@ impl Target {
             Self::Context(context) => context.seat.post(request),
             Self::Binding(binding) => binding.post(request),
             Self::Ticket(ticket) => ticket.post(request),
-            Self::Loop(event_loop) => event_loop.floor.post(request),
-            Self::Nested(event_loop) => event_loop.floor.post_nested(request),
         }
     }
 }

@@ -28,6 +28,7 @@ interned! {
         check_callback = "_check_callback",
         check_thread = "_check_thread",
         cancelled = "_cancelled",
+        time,
         run = "_run",
         repr_info = "_repr_info",
         dunder_repr = "__repr__",
@@ -69,7 +70,6 @@ pub struct Native {
     pub(crate) future_names: Fixed,
     pub(crate) task_names: Fixed,
     pub(crate) factory_names: Fixed,
-    pub(crate) eager_names: Fixed,
 }
 
 confined!(Native {
@@ -96,8 +96,7 @@ confined!(Native {
     create_task,
     future_names,
     task_names,
-    factory_names,
-    eager_names
+    factory_names
 });
 
 impl Traverse for Native {
@@ -139,7 +138,7 @@ impl Module for Native {
         Function::<Self>::fast(
             c"accept",
             stream::accept,
-            c"accept(loop, protocol_factory, sock, server, backlog)\n--\n\nTakes all connections that wait, up to the backlog.",
+            c"accept(loop, protocol_factory, sock, server, backlog, secure=None)\n--\n\nTakes all connections that wait, up to the backlog.",
         ),
         Function::<Self>::fast(
             c"socket_transport",
@@ -193,7 +192,6 @@ impl Module for Native {
             future_names: keywords(py, [c"loop"])?,
             task_names: keywords(py, [c"loop", c"name", c"context"])?,
             factory_names: keywords(py, [c"name", c"context"])?,
-            eager_names: keywords(py, [c"loop", c"eager_start"])?,
         })
     }
 }

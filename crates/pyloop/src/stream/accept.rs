@@ -22,14 +22,16 @@ struct Door<'a> {
     factory: Borrowed<'a>,
     sock: Borrowed<'a>,
     server: Borrowed<'a>,
+    /// Makes the transport where a handshake comes first.
+    secure: Option<Borrowed<'a>>,
     /// Family, type and protocol of the sockets.
     kind: [Owned; 3],
 }
 
-/// `accept(loop, protocol_factory, sock, server, backlog)`. What accept(2) fails with is raised, unless there is just nobody
+/// `accept(loop, protocol_factory, sock, server, backlog, secure=None)`: `secure(protocol, connection, peername)`. What accept(2) fails with is raised, unless there is just nobody
 /// there (any more); what a protocol factory raises is reported.
 pub(crate) fn accept(py: Attached<'_>, native: &Native, args: Args<'_>) -> PyResult<()> {
-    let [Some(owner), Some(factory), Some(sock), Some(server), Some(backlog)] =
+    let [Some(owner), Some(factory), Some(sock), Some(server), Some(backlog), secure] =
         native.stream.accept.parse(py, &args)?
     else {
         return Err(Fault::system("a required argument was lost").raise(py));
@@ -39,7 +41,8 @@ pub(crate) fn accept(py: Attached<'_>, native: &Native, args: Args<'_>) -> PyRes
     let kind = [number(&names.family)?, number(&names.kind)? | NOT_BLOCKING, number(&names.proto)?];
     let [family, kind, proto] = kind.map(|number| Owned::int(py, number));
     let owner = native.event_loop.expect(py, owner)?;
-    let door = Door { owner, factory, sock, server, kind: [family?, kind?, proto?] };
+    let secure = secure.filter(|secure| !secure.is_none());
+    let door = Door { owner, factory, sock, server, secure, kind: [family?, kind?, proto?] };
     for _ in 0..=backlog.to_i64(py)?.max(0) {
         let Some((connection, address)) = door.take(py)? else { return Ok(()) };
         door.open(py, connection, address)?;
@@ -85,6 +88,10 @@ impl Door<'_> {
         // In a context of its own, as the stdlib has a task for each.
         let opened = Context::copy_current(py)?.run(py, || {
             let protocol = protocol.insert(self.factory.call0(py)?);
+            if let Some(secure) = self.secure {
+                let what = [protocol.borrow(), connection.borrow(), peername.borrow()];
+                return secure.call(py, what).map(drop);
+            }
             let what = Opened {
                 owner: self.owner.clone_ref(py),
                 sock: connection.borrow(),
@@ -94,10 +101,10 @@ impl Door<'_> {
                 server: Some(self.server.clone_ref(py)).filter(|server| !server.is_none()),
                 peername: Some(peername).filter(|peername| !peername.is_none()),
             };
-            make(py, native, what)
+            make(py, native, what).map(drop)
         });
         match opened {
-            Ok(_) => Ok(()),
+            Ok(()) => Ok(()),
             Err(raised) if ends_the_loop(py, &raised) => Err(raised),
             Err(raised) => {
                 let exception = raised.take(py).into_value();

@@ -15,8 +15,9 @@ const OPEN: Signature<7> = Signature::function(
 )
 .required(3);
 
-const ACCEPT: Signature<5> =
-    Signature::function("accept", ["loop", "protocol_factory", "sock", "server", "backlog"]);
+const ACCEPT: Signature<6> =
+    Signature::function("accept", ["loop", "protocol_factory", "sock", "server", "backlog", "secure"])
+        .required(5);
 
 /// The rare paths, in Python.
 const RARE: &CStr = c"erlang._reports";
@@ -25,7 +26,7 @@ const RARE: &CStr = c"erlang._reports";
 pub(crate) struct Parts {
     pub(crate) transport: Type<SocketTransport>,
     pub(crate) open: Params<7>,
-    pub(crate) accept: Params<5>,
+    pub(crate) accept: Params<6>,
     pub(crate) accepted: Imported,
     pub(crate) not_accepted: Imported,
     pub(crate) buffered_protocol: Fixed,
