@@ -15,8 +15,10 @@ class Certificates:
     server_pem: Path
     client_pem: Path
 
-    def server(self, *, ask_client: bool = False) -> ssl.SSLContext:
+    def server(self, *, ask_client: bool = False, version: ssl.TLSVersion | None = None) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        if version is not None:
+            context.minimum_version = context.maximum_version = version
         context.load_cert_chain(self.server_pem)
         if ask_client:
             context.verify_mode = ssl.CERT_REQUIRED

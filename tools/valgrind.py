@@ -25,7 +25,9 @@ TESTS = [
     "pytests/loop/test_stream_end.py",
     "pytests/loop/test_stream_read.py",
     "pytests/loop/test_stream_write.py",
-    "pytests/loop/test_tls_native.py",
+    "pytests/loop/test_tls_data.py",
+    "pytests/loop/test_tls_handshake.py",
+    "pytests/loop/test_tls_shutdown.py",
     "pytests/loop/test_udp.py",
 ]
 OPTIONS = ["-p", "no:cacheprovider", "-p", "no:faulthandler", "-q", "-k", "not debug"]

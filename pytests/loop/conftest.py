@@ -14,7 +14,7 @@ import ssl
 import sys
 import threading
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -183,6 +183,31 @@ def loop(request: pytest.FixtureRequest, errors: Errors, limit: None) -> Iterato
     assert not registered, f"{registered} descriptors were still registered with the poller"
     assert threading.active_count() <= threads, f"threads were left: {threading.enumerate()}"
     assert not leaked, f"file descriptors were left: {leaked}"
+
+
+@pytest.fixture(params=[column for column in loops.COLUMNS if column != "uvloop"])
+def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """Runs a coroutine on a loop of its own; errors that nobody handled fail the test."""
+
+    def run(main: Coroutine[Any, Any, Any]) -> Any:
+        unhandled: list[dict[str, Any]] = []
+
+        def handle(_: object, context: dict[str, Any]) -> None:
+            # In debug mode servers tell of clients that went before the end of their handshake.
+            if context["message"] != "Error on transport creation for incoming connection":
+                unhandled.append(context)
+
+        async def bounded() -> Any:
+            asyncio.get_running_loop().set_exception_handler(handle)
+            return await asyncio.wait_for(main, LIMIT)
+
+        with asyncio.Runner(loop_factory=loops.factory(request.param)) as runner:
+            result = runner.run(bounded())
+        gc.collect()
+        assert not unhandled
+        return result
+
+    return run
 
 
 @pytest.fixture(scope="session")

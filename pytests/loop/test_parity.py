@@ -11,6 +11,7 @@ from typing import Any
 
 import loops
 import parity
+import parity_calls
 import pytest
 
 # What these say is asyncio's own text, word for word; a TypeError's comes from whoever parses the arguments.
@@ -21,7 +22,7 @@ def outcome(factory: loops.Factory, row: parity.Row, debug: bool) -> tuple[Any, 
     loop = factory()
     loop.set_debug(debug)
     loop.set_exception_handler(lambda *_: None)
-    bench = parity.Bench(loop)
+    bench = parity_calls.Bench(loop)
     made: Any = None
     try:
         with bench.stack:

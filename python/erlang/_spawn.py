@@ -9,15 +9,12 @@ import concurrent.futures
 import contextvars
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from ._run import new_event_loop
 
 T = TypeVar("T")
-
-elsewhere: Callable[[Any, str | None], "asyncio.Task[Any] | None"] | None = None
-"""Inside the Erlang VM: starts a task on one of Erlang's loops, if there is one."""
 
 # A loop refers to its tasks weakly; nobody may hold what was spawned.
 _spawned: set[asyncio.Task[Any]] = set()
@@ -33,10 +30,7 @@ def spawn_task(coro: Coroutine[Any, Any, T], *, name: str | None = None) -> asyn
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        if not asyncio.iscoroutine(coro):
-            raise TypeError(f"a coroutine was expected, got {coro!r}") from None
-        task = None if elsewhere is None else elsewhere(coro, name)
-        return _background.spawn(coro, name) if task is None else _keep(task)
+        return _background.spawn(coro, name)
     return _keep(loop.create_task(coro, name=name))
 
 
@@ -56,6 +50,8 @@ class _Background:
         self._ended = False
 
     def spawn(self, coro: Coroutine[Any, Any, T], name: str | None) -> asyncio.Task[T]:
+        if not asyncio.iscoroutine(coro):
+            raise TypeError(f"a coroutine was expected, got {coro!r}")
         made: concurrent.futures.Future[asyncio.Task[T]] = concurrent.futures.Future()
         context = contextvars.copy_context()
 

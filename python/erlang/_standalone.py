@@ -27,9 +27,18 @@ _FUNCTIONS = (
     "state_store",
     "whereis",
 )
-_TYPES = ("Atom", "Pid", "Ref", "ScheduleMarker")
+# For `isinstance`, `except` and annotations: nothing is one of these here.
+_TYPES: dict[str, type] = {
+    "Atom": object,
+    "ErlangError": Exception,
+    "ErlangHandler": object,
+    "Interrupted": BaseException,
+    "Pid": object,
+    "Ref": object,
+    "ScheduleMarker": object,
+    "Term": object,
+}
 
-NAMES = frozenset((*_FUNCTIONS, *_TYPES))
 __all__ = [*_FUNCTIONS, *_TYPES]
 
 
@@ -50,18 +59,17 @@ def _function(name: str) -> Any:
     return function
 
 
-def _type(name: str) -> Any:
-    """A class, for `isinstance` and annotations: nothing is one of these here."""
-
+def _type(name: str, base: type) -> Any:
     def new(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
         _refuse(name)
 
-    return type(name, (), {"__new__": new, "__module__": "erlang", "__doc__": "Comes from the Erlang VM."})
+    body = {"__new__": new, "__module__": "erlang", "__doc__": "Comes from the Erlang VM."}
+    return type(name, (base,), body)
 
 
 _made: dict[str, Any] = {
     **{name: _function(name) for name in _FUNCTIONS},
-    **{name: _type(name) for name in _TYPES},
+    **{name: _type(name, base) for name, base in _TYPES.items()},
 }
 
 
