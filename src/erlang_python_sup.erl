@@ -16,10 +16,11 @@ start_link() ->
 -spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init([]) ->
     %% Owned here, so that they outlive those who write to them.
-    _ = [ets:new(Table, [named_table, public, {read_concurrency, true}]) || Table <- [py_callbacks, py_contexts]],
+    _ = [ets:new(Table, [named_table, public, {read_concurrency, true}]) || Table <- [py_callbacks, py_contexts, py_loops]],
     _ = py_state:table(),
     Flags = #{strategy => one_for_one, intensity => 20, period => 10},
-    {ok, {Flags, [worker(py_callback), worker(py_output), worker(py_logger), worker(py_pool), supervisor(py_context_sup)]}}.
+    Workers = [worker(Module) || Module <- [py_callback, py_output, py_logger, py_pool]],
+    {ok, {Flags, Workers ++ [supervisor(py_context_sup), supervisor(py_loop_sup)]}}.
 
 worker(Module) ->
     #{id => Module, start => {Module, start_link, []}}.

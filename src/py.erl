@@ -12,6 +12,7 @@
 
 -export([call/3, call/4, call/5, eval/1, eval/2, eval/3, exec/1, exec/2, cast/3, cast/4]).
 -export([call_async/3, call_async/4, spawn_call/3, spawn_call/4, await/1, await/2, async_await/1, async_await/2]).
+-export([async_call/3, async_call/4, async_gather/1, async_gather/2, async_stream/3, async_stream/4]).
 -export([cancel/1, interrupt/1, activate_venv/1, deactivate_venv/0, venv_info/0]).
 -export([stream/3, stream/4, stream/5, stream_eval/1, stream_eval/2, stream_eval/3]).
 -export([stream_start/3, stream_start/4, stream_ack/2, stream_cancel/1]).
@@ -102,7 +103,7 @@ cast(Module, Function, Args) ->
 %% @doc Calls a function and forgets about it.
 -spec cast(name(), name(), [term()], kwargs()) -> ok.
 cast(Module, Function, Args, Kwargs) when is_list(Args), is_map(Kwargs) ->
-    py_request:cast(py_request:target(), py_name:name(Module), py_name:name(Function), Args, Kwargs);
+    py_request:cast(py_request:target(), call, {py_name:name(Module), py_name:name(Function)}, Args, Kwargs);
 cast(Module, Function, Args, Kwargs) ->
     erlang:error(badarg, [Module, Function, Args, Kwargs]).
 
@@ -114,7 +115,8 @@ call_async(Module, Function, Args) ->
 %% @doc Calls a function without waiting: `{py_response, Ref, Result}' is sent, or taken by {@link await/2}.
 -spec call_async(name(), name(), [term()], kwargs()) -> ref().
 call_async(Module, Function, Args, Kwargs) when is_list(Args), is_map(Kwargs) ->
-    py_request:task(py_request:target(), py_response, py_name:name(Module), py_name:name(Function), Args, Kwargs);
+    Names = {py_name:name(Module), py_name:name(Function)},
+    py_request:task(py_request:target(), py_response, call, Names, Args, Kwargs);
 call_async(Module, Function, Args, Kwargs) ->
     erlang:error(badarg, [Module, Function, Args, Kwargs]).
 
@@ -127,6 +129,42 @@ spawn_call(Module, Function, Args) ->
 -spec spawn_call(name(), name(), [term()], kwargs()) -> ref().
 spawn_call(Module, Function, Args, Kwargs) ->
     call_async(Module, Function, Args, Kwargs).
+
+%% @equiv async_call(Module, Function, Args, #{})
+-spec async_call(name(), name(), [term()]) -> ref().
+async_call(Module, Function, Args) ->
+    async_call(Module, Function, Args, #{}).
+
+%% @doc Runs a coroutine function, or a plain one, on an event loop: `{async_result, Ref, Result}' is sent, or taken by
+%% {@link await/2}. See {@link py_event_loop_pool}.
+-spec async_call(name(), name(), [term()], kwargs()) -> ref().
+async_call(Module, Function, Args, Kwargs) ->
+    py_event_loop_pool:create_task(Module, Function, Args, Kwargs).
+
+%% @equiv async_gather(Calls, 30000)
+-spec async_gather([{name(), name(), [term()]} | {name(), name(), [term()], kwargs()}]) ->
+          {ok, [term()]} | {error, {gather_failed, [{pos_integer(), term()}]}}.
+async_gather(Calls) ->
+    async_gather(Calls, ?TIMEOUT).
+
+%% @doc Runs functions concurrently on one event loop, and waits for all of them: their results in order, or which of them
+%% failed, counted from 1, and why.
+-spec async_gather([{name(), name(), [term()]} | {name(), name(), [term()], kwargs()}], timeout()) ->
+          {ok, [term()]} | {error, {gather_failed, [{pos_integer(), term()}]}}.
+async_gather(Calls, Timeout) when is_list(Calls) ->
+    py_gather:run(Calls, Timeout);
+async_gather(Calls, Timeout) ->
+    erlang:error(badarg, [Calls, Timeout]).
+
+%% @equiv async_stream(Module, Function, Args, #{})
+-spec async_stream(name(), name(), [term()]) -> {ok, [term()]} | {error, term()}.
+async_stream(Module, Function, Args) ->
+    async_stream(Module, Function, Args, #{}).
+
+%% @doc All that an async generator yields, run on an event loop.
+-spec async_stream(name(), name(), [term()], kwargs()) -> {ok, [term()]} | {error, term()}.
+async_stream(Module, Function, Args, Kwargs) ->
+    py_loop:run(py_event_loop_pool:get_loop(), drain, {Module, Function}, Args, Kwargs, ?TIMEOUT).
 
 %% @equiv await(Ref, 30000)
 -spec await(ref()) -> result().

@@ -6,15 +6,16 @@
 -module(py_nif).
 
 -export([load/1, start/3]).
--export([submit/8, submit_task/7, cancel/1, task_cancel/1, task_forget/1, task_interrupt/1]).
+-export([submit/8, task_start/7, cancel/1, task_cancel/1, task_forget/1, task_interrupt/1]).
 -export([context_new/0, context_close/1, context_bind/3, context_unbind/1, context_is_bound/1]).
+-export([loop_start/1, loop_stop/1, submit_task/7]).
 -export([stream_start/8, stream_ack/2, stream_cancel/1]).
 -export([callback_dispatcher/0, callback_begin/1, callback_answer/2, callback_names/1]).
 -export([schedule_begin/1, schedule_answer/2, schedule_continue/1]).
 -export([caught_up/2]).
 -export([atom_limit/1, traceback/2, stats/0]).
 
--export_type([context/0, binding/0, ticket/0, continuation/0, target/0, op/0, id/0, task/0, stream/0]).
+-export_type([context/0, binding/0, ticket/0, continuation/0, event_loop/0, target/0, op/0, id/0, task/0, stream/0]).
 
 -type context() :: reference().
 -type binding() :: reference().
@@ -22,8 +23,9 @@
 -type continuation() :: reference().
 -type task() :: reference().
 -type stream() :: reference().
--type target() :: pool | context() | binding() | ticket().
--type op() :: call | call_ref | eval | exec | collect | collect_eval.
+-type event_loop() :: reference().
+-type target() :: pool | context() | binding() | ticket() | event_loop() | {nested, event_loop()}.
+-type op() :: call | call_ref | eval | exec | collect | collect_eval | task | drain.
 -type id() :: non_neg_integer().
 
 %% @doc Loads the library. It stays loaded: that it is there already is fine.
@@ -63,9 +65,22 @@ context_is_bound(_Binding) -> erlang:nif_error(not_loaded).
 submit(_Target, _Ref, _Tag, _Op, _A, _B, _C, _D) -> erlang:nif_error(not_loaded).
 
 %% @doc Like `submit/8', with a reference of its own making that can be cancelled by anybody.
--spec submit_task(target(), atom(), op(), term(), term(), term(), term()) ->
+-spec task_start(target(), atom(), op(), term(), term(), term(), term()) ->
           task() | {error, overloaded | closed | not_bound}.
-submit_task(_Target, _Tag, _Op, _A, _B, _C, _D) -> erlang:nif_error(not_loaded).
+task_start(_Target, _Tag, _Op, _A, _B, _C, _D) -> erlang:nif_error(not_loaded).
+
+%% @doc A new event loop with a thread of its own, which ends with the calling process. That is sent `{py_loop, Tag, ready}', and at
+%% the end `{py_loop, Tag, ended}' or `{py_loop, Tag, {ended, Traceback}}'.
+-spec loop_start(term()) -> {ok, event_loop()} | {error, term()}.
+loop_start(_Tag) -> erlang:nif_error(not_loaded).
+
+%% @doc Ends a loop. Its tasks are cancelled.
+-spec loop_stop(event_loop()) -> ok.
+loop_stop(_Loop) -> erlang:nif_error(not_loaded).
+
+%% @doc Hands a task over to a loop, from any process: `{async_result, Ref, Result}' is sent to the caller that is named.
+-spec submit_task(event_loop(), pid(), term(), atom() | binary(), atom() | binary(), [term()], map()) -> ok | {error, term()}.
+submit_task(_Loop, _Caller, _Ref, _Module, _Function, _Args, _Kwargs) -> erlang:nif_error(not_loaded).
 
 %% @doc Takes a request back. True if no answer will ever come, false if it has been sent.
 -spec cancel(id()) -> boolean().

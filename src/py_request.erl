@@ -5,7 +5,7 @@
 %% and is taken. So nothing is left in the mailbox.
 -module(py_request).
 
--export([call/6, eval/4, exec/3, cast/5, task/6, await/2, target/0, nested/2, bound/0, bound/1]).
+-export([call/6, eval/4, exec/3, cast/5, task/6, refused/2, await/2, target/0, on_loop/1, nested/2, bound/0, bound/1]).
 
 %% What requests of this process go to: the ticket of the callback it runs.
 -define(TARGET, '$py_target').
@@ -25,6 +25,14 @@ target() ->
             end;
         Binding ->
             Binding
+    end.
+
+%% @doc Where the requests of this process to an event loop go. In a callback they may be served by a loop that waits for it.
+-spec on_loop(py_nif:event_loop()) -> py_nif:target().
+on_loop(Loop) ->
+    case get(?TARGET) of
+        undefined -> Loop;
+        _ -> {nested, Loop}
     end.
 
 %% @doc The context this process is bound to.
@@ -50,7 +58,7 @@ nested(Target, Fun) ->
         end
     end.
 
--spec call(py_nif:target(), call | call_ref | collect | collect_eval, {term(), term()}, list(), map(), timeout()) -> result().
+-spec call(py_nif:target(), py_nif:op(), {term(), term()}, list(), map(), timeout()) -> result().
 call(Target, Op, {Module, Function}, Args, Kwargs, Timeout) ->
     sync(Target, Op, Module, Function, Args, Kwargs, Timeout).
 
@@ -65,25 +73,28 @@ exec(Target, Code, Timeout) ->
         {error, _} = Error -> Error
     end.
 
--spec cast(py_nif:target(), term(), term(), list(), map()) -> ok.
-cast(Target, Module, Function, Args, Kwargs) ->
-    case py_nif:submit(Target, undefined, undefined, call, Module, Function, Args, Kwargs) of
+-spec cast(py_nif:target(), py_nif:op(), {term(), term()}, list(), map()) -> ok.
+cast(Target, Op, {Module, Function}, Args, Kwargs) ->
+    case py_nif:submit(Target, undefined, undefined, Op, Module, Function, Args, Kwargs) of
         {error, not_bound} -> error(context_not_bound);
         {error, Reason} -> logger:warning("py: a cast was refused: ~tp", [Reason]);
         _ -> ok
     end.
 
--spec task(py_nif:target(), atom(), term(), term(), list(), map()) -> py_nif:task().
-task(Target, Tag, Module, Function, Args, Kwargs) ->
-    case py_nif:submit_task(Target, Tag, call, Module, Function, Args, Kwargs) of
+-spec task(py_nif:target(), atom(), py_nif:op(), {term(), term()}, list(), map()) -> py_nif:task().
+task(Target, Tag, Op, {Module, Function}, Args, Kwargs) ->
+    case py_nif:task_start(Target, Tag, Op, Module, Function, Args, Kwargs) of
         {error, not_bound} -> error(context_not_bound);
-        {error, _} = Error ->
-            Ref = make_ref(),
-            self() ! {Tag, Ref, Error},
-            Ref;
-        Task ->
-            Task
+        {error, _} = Error -> refused(Tag, Error);
+        Task -> Task
     end.
+
+%% @doc A task that is answered by its refusal.
+-spec refused(atom(), {error, term()}) -> reference().
+refused(Tag, Error) ->
+    Ref = make_ref(),
+    self() ! {Tag, Ref, Error},
+    Ref.
 
 %% @doc The answer to a task of this process.
 -spec await(py_nif:task(), timeout()) -> result().

@@ -11,7 +11,7 @@ import sys
 import traceback
 from typing import Any
 
-from . import _logging, _output, _sandbox, _venv
+from . import _logging, _loops, _output, _sandbox, _venv
 from ._bridge import (
     Atom,
     Pid,
@@ -29,6 +29,7 @@ from ._bridge import (
     whereis,
 )
 from ._logging import ErlangHandler, setup_logging
+from ._loops import async_call
 from ._state import (
     state_clear,
     state_decr,
@@ -51,6 +52,7 @@ __all__ = [
     "Ref",
     "ScheduleMarker",
     "Term",
+    "async_call",
     "atom",
     "call",
     "consume_time_slice",
@@ -86,8 +88,11 @@ class ErlangError(Exception):
         return f"{self.kind}: {self._text}"
 
 
-class Interrupted(BaseException):
-    """Erlang wants this code to stop: its caller gave up, died, or cancelled it."""
+class Interrupted(KeyboardInterrupt):
+    """Erlang wants this code to stop: its caller gave up, died, or cancelled it.
+
+    It ends a loop that runs, as Ctrl-C does, and not just one of its callbacks.
+    """
 
 
 def describe(exception: BaseException) -> str:
@@ -136,5 +141,6 @@ def __getattr__(name: str) -> Any:
 
 
 _output.install()
+_loops.install()
 _sandbox.install()
 _logging.install()

@@ -2,12 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ._loop import ErlangEventLoop
 
 T = TypeVar("T")
+
+block: Callable[[float], None] = time.sleep
+"""How code without a loop sleeps; inside the Erlang VM in a way that can be interrupted."""
 
 
 def new_event_loop() -> ErlangEventLoop:
@@ -26,6 +29,6 @@ def sleep(delay: float, result: Any = None) -> Any:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        time.sleep(max(delay, 0))
+        block(max(delay, 0))
         return result
     return asyncio.sleep(delay, result)

@@ -9,12 +9,15 @@ import concurrent.futures
 import contextvars
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ._run import new_event_loop
 
 T = TypeVar("T")
+
+elsewhere: Callable[[Any, str | None], "asyncio.Task[Any] | None"] = lambda coro, name: None
+"""Starts a task on a loop that is there already: inside the Erlang VM, on one of Erlang's."""
 
 # A loop refers to its tasks weakly; nobody may hold what was spawned.
 _spawned: set[asyncio.Task[Any]] = set()
@@ -30,7 +33,10 @@ def spawn_task(coro: Coroutine[Any, Any, T], *, name: str | None = None) -> asyn
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        return _background.spawn(coro, name)
+        if not asyncio.iscoroutine(coro):
+            raise TypeError(f"a coroutine was expected, got {coro!r}") from None
+        task = elsewhere(coro, name)
+        return _background.spawn(coro, name) if task is None else _keep(task)
     return _keep(loop.create_task(coro, name=name))
 
 
@@ -50,8 +56,6 @@ class _Background:
         self._ended = False
 
     def spawn(self, coro: Coroutine[Any, Any, T], name: str | None) -> asyncio.Task[T]:
-        if not asyncio.iscoroutine(coro):
-            raise TypeError(f"a coroutine was expected, got {coro!r}")
         made: concurrent.futures.Future[asyncio.Task[T]] = concurrent.futures.Future()
         context = contextvars.copy_context()
 

@@ -5,10 +5,12 @@ on the thread of a context, which does nothing else meanwhile: `wake` breaks off
 """
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Iterator
 from typing import Any
 
+from ._aside import aside, rejoin
 from ._loop import ErlangEventLoop
 
 # Which steps are being taken, by thread.
@@ -50,9 +52,8 @@ class AsyncSteps:
             self._loop.call_soon_threadsafe(task.cancel)
 
     def _run(self, awaitable: Any) -> Any:
-        # The thread may be inside of a loop that waits for Erlang: a loop that runs says so per thread.
-        outer = asyncio._get_running_loop()
-        asyncio._set_running_loop(None)
+        # The thread may be inside of a loop that waits for Erlang.
+        outer = aside()
         thread = threading.get_ident()
         before = _waiting.get(thread)
         _waiting[thread] = self
@@ -65,7 +66,7 @@ class AsyncSteps:
                 del _waiting[thread]
             else:
                 _waiting[thread] = before
-            asyncio._set_running_loop(outer)
+            rejoin(outer)
 
 
 async def _await(awaitable: Any) -> Any:
@@ -95,8 +96,25 @@ def collect(source: Any) -> list[Any]:
         close(iterator)
 
 
-def wake(thread: int) -> None:
-    """A thread is to stop: if it waits for a step, that is broken off."""
+async def drain(source: Any) -> list[Any]:
+    """All there is in a source, on the loop that runs."""
+    if inspect.isawaitable(source):
+        source = await source
+    if not hasattr(type(source), "__aiter__"):
+        return collect(source)
+    steps = aiter(source)
+    try:
+        return [value async for value in steps]
+    finally:
+        aclose = getattr(steps, "aclose", None)
+        if aclose is not None:
+            await aclose()
+
+
+def wake(thread: int) -> bool:
+    """A thread is to stop: if it waits for a step, that is broken off. Whether it does."""
     taken = _waiting.get(thread)
-    if taken is not None:
-        taken.cancel()
+    if taken is None:
+        return False
+    taken.cancel()
+    return True

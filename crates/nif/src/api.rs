@@ -18,7 +18,7 @@ use crate::stream::{Flow, Stream};
 use crate::table::{self, Id};
 use crate::target::Target;
 use crate::task::Task;
-use crate::{atoms, errors, output, watch};
+use crate::{atoms, errors, jobs, output};
 
 /// Starts Python: its home, the program it stands for, the directory of our packages.
 #[rustler::nif(schedule = "DirtyIo")]
@@ -79,6 +79,8 @@ fn op(term: Term<'_>) -> NifResult<Op> {
         (atoms::exec(), Op::Exec),
         (atoms::collect(), Op::Collect),
         (atoms::collect_eval(), Op::CollectEval),
+        (atoms::task(), Op::Task),
+        (atoms::drain(), Op::Drain),
     ];
     known.into_iter().find(|(name, _)| *name == term).map(|(_, op)| op).ok_or(Error::BadArg)
 }
@@ -112,7 +114,7 @@ fn submit<'a>(
 /// Hands a task over: `{Tag, Task, Result}` will be sent to the caller. The task, or an error.
 #[rustler::nif]
 #[allow(clippy::too_many_arguments, reason = "no tuple is made for each call")]
-fn submit_task<'a>(
+fn task_start<'a>(
     env: Env<'a>,
     target: Term<'a>,
     tag: Atom,
@@ -202,7 +204,7 @@ fn task_cancel(env: Env<'_>, term: Term<'_>) -> bool {
         return cancel_stream(env, &stream);
     }
     let Ok(task) = term.decode::<ResourceArc<Task>>() else { return false };
-    let won = stop(task.id());
+    let won = jobs::stop(task.id());
     if won {
         let answer = (task.tag(), task.clone(), (atoms::error(), atoms::cancelled()));
         // An owner that is gone needs no answer.
@@ -214,21 +216,13 @@ fn task_cancel(env: Env<'_>, term: Term<'_>) -> bool {
 /// Cancels a task without an answer. False if it was over.
 #[rustler::nif]
 fn task_forget(term: Term<'_>) -> bool {
-    term.decode::<ResourceArc<Task>>().is_ok_and(|task| stop(task.id()))
-}
-
-fn stop(id: Id) -> bool {
-    let won = table::cancel(id);
-    if won {
-        watch::interrupt(id);
-    }
-    won
+    term.decode::<ResourceArc<Task>>().is_ok_and(|task| jobs::stop(task.id()))
 }
 
 /// Takes a request back. True if no answer will ever come.
 #[rustler::nif]
 fn cancel(id: u64) -> bool {
-    stop(Id::from_word(id))
+    jobs::stop(Id::from_word(id))
 }
 
 /// Has the code of a task interrupted; its owner is told so. False if it was over.
@@ -237,7 +231,7 @@ fn task_interrupt(term: Term<'_>) -> bool {
     let Ok(task) = term.decode::<ResourceArc<Task>>() else { return false };
     let live = table::is_live(task.id());
     if live {
-        watch::interrupt(task.id());
+        jobs::interrupt(task.id());
     }
     live
 }
@@ -327,6 +321,7 @@ fn stats() -> HashMap<Atom, u64> {
         (atoms::awake(), counts.awake as u64),
         (atoms::bound(), counts.bound as u64),
         (atoms::queued(), counts.queued as u64),
+        (atoms::waiting_tasks(), jobs::count() as u64),
     ]);
     all.extend(STATS.all());
     all

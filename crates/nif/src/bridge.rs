@@ -13,9 +13,10 @@ use rustler::{Encoder, Env, LocalPid, Term};
 
 use crate::beam::Mail;
 use crate::convert::{existing_atom, make_atom, text_of, to_term};
+use crate::job::Job;
 use crate::marker::Marker;
 use crate::terms::{Atom, Opaque, Pid, Ref, Saved};
-use crate::{atoms, callback, marker, output, slice};
+use crate::{atoms, callback, event_loop, marker, output, promise, slice};
 
 /// How many atoms Python may make in the life of the VM, beyond those there are.
 pub(crate) static ATOM_LIMIT: AtomicUsize = AtomicUsize::new(10_000);
@@ -48,6 +49,16 @@ pub(crate) struct Bridge {
     pub(crate) collect: Imported,
     pub(crate) close: Imported,
     pub(crate) wake: Imported,
+    pub(crate) drain: Imported,
+    pub(crate) job: Type<Job>,
+    pub(crate) cancelled_error: Imported,
+    /// The loops of Erlang: one made, one run to its end.
+    pub(crate) new_loop: Imported,
+    pub(crate) serve_loop: Imported,
+    pub(crate) run_awaitable: Imported,
+    /// A loop left and entered again, around nested code.
+    pub(crate) aside: Imported,
+    pub(crate) rejoin: Imported,
 }
 
 confined!(Bridge {
@@ -64,7 +75,15 @@ confined!(Bridge {
     steps,
     collect,
     close,
-    wake
+    wake,
+    drain,
+    job,
+    cancelled_error,
+    new_loop,
+    serve_loop,
+    run_awaitable,
+    aside,
+    rejoin
 });
 
 impl Traverse for Bridge {
@@ -81,7 +100,15 @@ impl Traverse for Bridge {
         self.steps.traverse(visit)?;
         self.collect.traverse(visit)?;
         self.close.traverse(visit)?;
-        self.wake.traverse(visit)
+        self.wake.traverse(visit)?;
+        self.drain.traverse(visit)?;
+        self.job.traverse(visit)?;
+        self.cancelled_error.traverse(visit)?;
+        self.new_loop.traverse(visit)?;
+        self.serve_loop.traverse(visit)?;
+        self.run_awaitable.traverse(visit)?;
+        self.aside.traverse(visit)?;
+        self.rejoin.traverse(visit)
     }
 }
 
@@ -90,6 +117,13 @@ impl Module for Bridge {
     const DOC: &'static core::ffi::CStr = c"What Python calls of the Erlang VM it runs in.";
     const FUNCTIONS: &'static [Function<Self>] = &[
         Function::fast(c"call", call, c"call(name, /, *args)\n--\n\nCalls a registered Erlang function."),
+        Function::fast(
+            c"async_call",
+            promise::async_call,
+            c"async_call(loop, future, name, /, *args)\n--\n\nCalls it; the answer completes the future.",
+        ),
+        Function::fast(c"event_loop", event_loop::any, c"event_loop()\n--\n\nOne of the loops that Erlang owns."),
+        Function::fast(c"sleep", callback::sleep, c"sleep(seconds, /)\n--\n\nSleeps, until interrupted."),
         Function::fast(c"send", send, c"send(to, message, /)\n--\n\nSends a message to a process."),
         Function::fast(c"whereis", whereis, c"whereis(name, /)\n--\n\nThe process registered under a name."),
         Function::fast(c"atom", atom, c"atom(name, /)\n--\n\nThe atom with this name."),
@@ -142,7 +176,15 @@ impl Module for Bridge {
             steps: Imported::new(c"erlang._streams", c"steps"),
             collect: Imported::new(c"erlang._streams", c"collect"),
             close: Imported::new(c"erlang._streams", c"close"),
-            wake: Imported::new(c"erlang._streams", c"wake"),
+            wake: Imported::new(c"erlang._loops", c"wake"),
+            drain: Imported::new(c"erlang._streams", c"drain"),
+            job: Type::add_to(py, &module, None)?,
+            cancelled_error: Imported::new(c"asyncio.exceptions", c"CancelledError"),
+            new_loop: Imported::new(c"erlang._loops", c"new"),
+            serve_loop: Imported::new(c"erlang._loops", c"serve"),
+            run_awaitable: Imported::new(c"erlang._loops", c"run"),
+            aside: Imported::new(c"erlang._aside", c"aside"),
+            rejoin: Imported::new(c"erlang._aside", c"rejoin"),
         })
     }
 }

@@ -6,8 +6,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use pyrt::{Attached, Borrowed, Exception, Fault, Owned, PyResult};
+use pyrt::{Args, Attached, Borrowed, Exception, Fault, Owned, PyResult, Raised};
 use rustler::sys::ErlNifTerm;
 use rustler::types::tuple::get_tuple;
 use rustler::{Atom, Encoder, Env, LocalPid, Monitor, Resource, ResourceArc, Term};
@@ -17,9 +18,11 @@ use crate::beam::Mail;
 use crate::bridge::Bridge;
 use crate::context::Seat;
 use crate::convert::{text_of, to_python, to_terms};
+use crate::event_loop::Floor;
 use crate::exec;
 use crate::inbox::{Inbox, Spin, lock};
 use crate::pool::POOL;
+use crate::promise::Promise;
 use crate::python;
 use crate::request::Request;
 use crate::runner::Runner;
@@ -55,10 +58,22 @@ pub(crate) struct Suspension {
 }
 
 impl Suspension {
+    fn new() -> Self {
+        Self { inbox: Inbox::new(), answered: AtomicBool::new(false) }
+    }
+
     /// Breaks the wait off.
     pub(crate) fn interrupt(&self) {
         // A closed inbox belongs to a wait that is over.
         let _over = self.inbox.post(Event::Interrupt);
+    }
+
+    /// Has the waiting thread serve a request; given back if it waits no longer.
+    pub(crate) fn post(&self, request: Request) -> Result<(), Request> {
+        match self.inbox.post(Event::Request(request)) {
+            Err(Event::Request(request)) => Err(request),
+            _ => Ok(()),
+        }
     }
 
     /// Has the waiting thread look at the inbox of its context.
@@ -82,23 +97,45 @@ impl Suspension {
     }
 }
 
-/// What Erlang holds of a waiting thread.
+/// Who waits for an answer.
+pub(crate) enum Waiter {
+    Thread(Arc<Suspension>),
+    /// A coroutine, whose thread goes on.
+    Coroutine(Promise),
+}
+
+/// What Erlang holds of a call.
 pub(crate) struct Ticket {
-    suspension: Arc<Suspension>,
+    waiter: Waiter,
 }
 
 impl Ticket {
     /// The answer: `{ok, Value}` or `{error, {Class, Reason}}`.
     pub(crate) fn answer(&self, term: Term<'_>) -> bool {
-        self.suspension.answer(|env| term.in_env(env))
+        self.answer_by(|env| term.in_env(env))
     }
 
-    /// A request made by the function; the pool's if the wait is over.
+    fn answer_by(&self, term: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) -> bool {
+        match &self.waiter {
+            Waiter::Thread(suspension) => suspension.answer(term),
+            Waiter::Coroutine(promise) => promise.answer(term),
+        }
+    }
+
+    /// A request made by the function; the pool's if no thread waits for that, or not any more.
     pub(crate) fn post(&self, request: Request) -> Result<(), Request> {
-        match self.suspension.inbox.post(Event::Request(request)) {
-            Ok(()) => Ok(()),
-            Err(Event::Request(request)) => POOL.post(request),
-            Err(_) => Ok(()),
+        let Waiter::Thread(suspension) = &self.waiter else { return POOL.post(request) };
+        suspension.post(request).or_else(|request| POOL.post(request))
+    }
+
+    /// Nobody will answer.
+    fn lost(&self) {
+        let answered = match &self.waiter {
+            Waiter::Thread(suspension) => suspension.answered.load(Ordering::Acquire),
+            Waiter::Coroutine(promise) => promise.is_answered(),
+        };
+        if !answered {
+            self.answer_by(died);
         }
     }
 }
@@ -108,22 +145,37 @@ impl Resource for Ticket {
     const IMPLEMENTS_DOWN: bool = true;
 
     fn down<'a>(&'a self, _env: Env<'a>, _pid: LocalPid, _monitor: Monitor) {
-        if !self.suspension.answered.load(Ordering::Acquire) {
-            self.suspension.answer(died);
-        }
+        self.lost();
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if !self.suspension.answered.load(Ordering::Acquire) {
-            self.suspension.answer(died);
-        }
+        self.lost();
     }
 }
 
 fn died(env: Env<'_>) -> Term<'_> {
     (atoms::error(), (atoms::exit(), atoms::callback_died())).encode(env)
+}
+
+/// The message that asks for a call.
+pub(crate) fn letter(
+    py: Attached<'_>,
+    bridge: &Bridge,
+    name: Borrowed<'_>,
+    args: &[Borrowed<'_>],
+    waiter: Waiter,
+) -> PyResult<(Mail, ErlNifTerm)> {
+    let text = name.str(py)?.to_string_lossy(py)?;
+    let mail = Mail::new().ok_or_else(|| Fault::Memory.raise(py))?;
+    let word = {
+        let args = to_terms(py, bridge, mail.env(), args).map_err(|refused| refused.raise(py))?;
+        let ticket = ResourceArc::new(Ticket { waiter });
+        (atoms::py_callback(), ticket, text, args).encode(mail.env()).as_c_arg()
+    };
+    STATS.callbacks.fetch_add(1, Ordering::Relaxed);
+    Ok((mail, word))
 }
 
 /// Calls an Erlang function and waits for its answer.
@@ -133,20 +185,17 @@ pub(crate) fn call(
     name: Borrowed<'_>,
     args: &[Borrowed<'_>],
 ) -> PyResult<Owned> {
-    let text = name.str(py)?.to_string_lossy(py)?;
-    let mail = Mail::new().ok_or_else(|| Fault::Memory.raise(py))?;
-    let suspension = Arc::new(Suspension { inbox: Inbox::new(), answered: AtomicBool::new(false) });
-    let word = {
-        let args = to_terms(py, bridge, mail.env(), args).map_err(|refused| refused.raise(py))?;
-        let ticket = ResourceArc::new(Ticket { suspension: suspension.clone() });
-        (atoms::py_callback(), ticket, text, args).encode(mail.env()).as_c_arg()
-    };
-    STATS.callbacks.fetch_add(1, Ordering::Relaxed);
+    let suspension = Arc::new(Suspension::new());
+    let (mail, word) = letter(py, bridge, name, args, Waiter::Thread(suspension.clone()))?;
     // Before anybody can answer: who does may ask for the contexts that are free, or for this one.
     let seat = Seat::current();
     if let Some(seat) = &seat {
         POOL.away(seat);
         seat.suspend(&suspension);
+    }
+    let floor = Floor::current();
+    if let Some(floor) = &floor {
+        floor.suspend(&suspension);
     }
     let runner = Runner::current();
     runner.suspend(suspension.clone());
@@ -156,11 +205,15 @@ pub(crate) fn call(
     if let Some(seat) = &seat {
         seat.resume();
     }
+    if let Some(floor) = &floor {
+        floor.resume();
+    }
     // What came too late is for the others.
     for event in suspension.inbox.close() {
         if let Event::Request(request) = event {
-            // Dropped if there is no pool, which answers it.
-            let _none = POOL.post(request);
+            let target = request.target.clone();
+            // Dropped if nobody takes it, which answers it.
+            let _none = target.post(request);
         }
     }
     if let Some(seat) = &seat {
@@ -193,19 +246,60 @@ fn wait(
             Some(Event::Answer(mail, word)) => return Ok((mail, word)),
             Some(Event::Request(request)) => {
                 let namespace = exec::namespace(py, runner)?;
+                // The thread may be inside of a loop, which nested code knows nothing of.
+                let outer = bridge.aside.get(py)?.call0(py)?;
                 exec::perform(py, bridge, runner, &namespace, request);
+                bridge.rejoin.get(py)?.call1(py, &outer)?;
             }
-            Some(Event::Interrupt) => {
-                let class = bridge.interrupted.get(py)?;
-                return Err(Exception::new(py, &class, [])?.raise(py));
-            }
+            Some(Event::Interrupt) => return Err(interrupted(py, bridge)),
             None => {}
         }
     }
 }
 
+fn interrupted(py: Attached<'_>, bridge: &Bridge) -> Raised {
+    let class = bridge.interrupted.get(py);
+    match class.and_then(|class| Exception::new(py, &class, [])) {
+        Ok(exception) => exception.raise(py),
+        Err(raised) => raised,
+    }
+}
+
+/// `sleep(seconds)`: as `time.sleep`, and an interrupt ends it. The context is not the pool's meanwhile.
+pub(crate) fn sleep(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<()> {
+    let &[seconds] = args.positional() else {
+        return Err(Fault::type_error("sleep() takes a number of seconds").raise(py));
+    };
+    let length = Duration::try_from_secs_f64(seconds.to_f64(py)?)
+        .map_err(|_| Fault::value_error("sleep length must be non-negative, and a number").raise(py))?;
+    let deadline = Instant::now().checked_add(length);
+    let Some(interpreter) = python::interpreter() else { return Err(Fault::runtime("no Python").raise(py)) };
+    let suspension = Arc::new(Suspension::new());
+    let runner = Runner::current();
+    let seat = Seat::current();
+    if let Some(seat) = &seat {
+        POOL.away(seat);
+    }
+    runner.suspend(suspension.clone());
+    let event = interpreter.detach(py, || {
+        match deadline {
+            Some(deadline) => suspension.inbox.park_until(deadline),
+            None => suspension.inbox.park(),
+        }
+        suspension.inbox.take()
+    });
+    runner.resume();
+    if let Some(seat) = &seat {
+        POOL.back(seat);
+    }
+    match event {
+        Some(Event::Interrupt) => Err(interrupted(py, bridge)),
+        _ => Ok(()),
+    }
+}
+
 /// The value of an answer, or the exception it stands for.
-fn result(py: Attached<'_>, bridge: &Bridge, answer: Term<'_>) -> PyResult<Owned> {
+pub(crate) fn result(py: Attached<'_>, bridge: &Bridge, answer: Term<'_>) -> PyResult<Owned> {
     let parts = get_tuple(answer).unwrap_or_default();
     match parts.as_slice() {
         [tag, value] if atoms::ok() == *tag => {

@@ -79,6 +79,11 @@ impl Thrown {
         (class, &self.text).encode(env)
     }
 
+    /// With its traceback, as Python would print it.
+    pub(crate) fn into_traceback(self) -> String {
+        self.traceback
+    }
+
     /// For those that nobody waits for.
     pub(crate) fn report(&self, _py: Attached<'_>) {
         crate::output::report(&format!("py: an exception in a cast\n{}", self.traceback));

@@ -57,21 +57,48 @@ pub(crate) fn perform(
     STATS.started.fetch_add(1, Ordering::SeqCst);
     watch::notice();
     let outer = slice::begin();
-    let next = match request.piece.take().map(|piece| *piece) {
-        Some(Piece::Next(next)) => Some(next.into_owned(py)),
-        _ => None,
-    };
-    let outcome = match next {
-        Some(Ok(next)) => match bridge.as_marker(next.borrow()) {
-            Some(marker) => chain::step(py, bridge, namespace, marker.payload()),
-            None => Ok(next),
-        },
-        Some(Err(_)) => Err(Reason::NoMemory),
-        None => value(py, bridge, namespace, &request),
-    };
+    let mut outcome = first(py, bridge, namespace, &mut request);
+    if matches!(request.op, Op::Task | Op::Drain) {
+        // No loop runs here, so one is run for it.
+        outcome = outcome.and_then(|value| run_awaited(py, bridge, value));
+    }
     let next = chain::follow(py, bridge, namespace, &mut request, outcome);
     slice::end(outer);
     output::end(py, bridge, request.id().is_some());
+    conclude(py, bridge, runner, request, next);
+}
+
+/// What comes of awaiting a value, if that can be.
+fn run_awaited(py: Attached<'_>, bridge: &Bridge, value: Owned) -> Result<Owned, Reason> {
+    let awaited = match value.awaited(py) {
+        Ok(Some(_)) => bridge.run_awaitable.get(py).and_then(|run| run.call1(py, &value)),
+        Ok(None) => Ok(value),
+        Err(raised) => Err(raised),
+    };
+    awaited.map_err(|raised| Reason::raised(py, bridge, raised))
+}
+
+/// The first step of a request, or the next one of a chain.
+pub(crate) fn first(
+    py: Attached<'_>,
+    bridge: &Bridge,
+    namespace: &Obj,
+    request: &mut Request,
+) -> Result<Owned, Reason> {
+    match request.piece.take().map(|piece| *piece) {
+        Some(Piece::Next(next)) => match next.into_owned(py) {
+            Ok(next) => match bridge.as_marker(next.borrow()) {
+                Some(marker) => chain::step(py, bridge, namespace, marker.payload()),
+                None => Ok(next),
+            },
+            Err(_) => Err(Reason::NoMemory),
+        },
+        _ => value(py, bridge, namespace, request),
+    }
+}
+
+/// A request leaves this thread: answered, or on its way to its next step.
+pub(crate) fn conclude(py: Attached<'_>, bridge: &Bridge, runner: &Runner, request: Request, next: Next) {
     let outcome = match next {
         Next::Answer(outcome) => outcome,
         next => {
@@ -80,6 +107,12 @@ pub(crate) fn perform(
             return chain::hand_over(py, bridge, request, next);
         }
     };
+    answer(py, bridge, request, outcome);
+    runner.leave(py);
+}
+
+/// Answers a request; one that nobody waits for has its exceptions reported.
+pub(crate) fn answer(py: Attached<'_>, bridge: &Bridge, request: Request, outcome: Result<Owned, Reason>) {
     let by_reference = request.op == Op::CallRef;
     if let (Err(Reason::Exception(thrown)), true) = (&outcome, request.id().is_none()) {
         thrown.report(py);
@@ -101,7 +134,6 @@ pub(crate) fn perform(
         },
         Err(reason) => (atoms::error(), reason.term(env)).encode(env),
     });
-    runner.leave(py);
 }
 
 /// What a request comes to. The reason is made before the answer's environment is handed over, which the terms of the request live
@@ -120,6 +152,8 @@ pub(crate) fn value(
 pub(crate) enum Reason {
     Exception(errors::Thrown),
     Term(crate::terms::Saved),
+    /// One of our own words.
+    Word(rustler::Atom),
     NoMemory,
 }
 
@@ -147,6 +181,7 @@ impl Reason {
         match self {
             Self::Exception(thrown) => thrown.reason(env),
             Self::Term(saved) => saved.term(env),
+            Self::Word(atom) => atom.encode(env),
             Self::NoMemory => atoms::dropped().encode(env),
         }
     }
@@ -182,11 +217,13 @@ fn run<'a>(
 ) -> Result<Owned, Failure<'a>> {
     let [first, second, args, kwargs] = terms;
     match op {
-        Op::Call | Op::CallRef => {
+        Op::Call | Op::CallRef | Op::Task => {
             let function = find(py, bridge, namespace, first, second)?;
             call(py, bridge, &function, args, kwargs)
         }
         Op::Collect => collect(py, bridge, run(py, bridge, namespace, Op::Call, terms)?),
+        // A coroutine, for the loop that runs the request.
+        Op::Drain => Ok(bridge.drain.get(py)?.call1(py, &run(py, bridge, namespace, Op::Call, terms)?)?),
         Op::CollectEval => collect(py, bridge, run(py, bridge, namespace, Op::Eval, terms)?),
         Op::Eval => {
             let code = code(py, first, Source::Expression)?;

@@ -117,6 +117,24 @@ impl<T> Inbox<T> {
     }
 }
 
+impl<T> Inbox<T> {
+    /// [`park`](Self::park), but not beyond a deadline.
+    pub(crate) fn park_until(&self, deadline: Instant) {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            {
+                let mut state = lock(&self.state);
+                if left.is_zero() || !state.queue.is_empty() || self.nudged.load(Ordering::Acquire) {
+                    state.parked = None;
+                    return;
+                }
+                state.parked = Some(std::thread::current());
+            }
+            std::thread::park_timeout(left);
+        }
+    }
+}
+
 /// How long one waits awake: briefly while that paid off lately, and ever more rarely while it did not.
 pub(crate) struct Spin {
     /// How many waits to sit out before the next try.

@@ -6,6 +6,9 @@
 //!
 //!  Python ── erlang.call ──▶ Suspension, Ticket ──▶ py_callback ──▶ a process that runs the function
 //!     ◀── answer, or nested requests, served by the waiting thread ◀───┘
+//!
+//!  process ── submit to a loop ──▶ Request ──▶ Poster ──▶ the loop's thread ──▶ Job, the coroutine of an asyncio.Task
+//!     ◀────────────── answered by the step that ends the job ◀──────────────────────┘
 //! ```
 //!
 //! Who runs where: `api` on schedulers, and never attached; `context` threads, and Python's own, attached; `watch` on a thread of its
@@ -21,12 +24,17 @@ mod chain;
 mod context;
 mod convert;
 mod errors;
+mod event_loop;
 mod exec;
 mod inbox;
+mod job;
+mod jobs;
+mod loop_api;
 mod marker;
 mod objects;
 mod output;
 mod pool;
+mod promise;
 mod python;
 mod request;
 mod runner;

@@ -30,6 +30,10 @@ pub(crate) enum Op {
     /// As a call, and as `eval`; the answer is the list of what the result yields.
     Collect,
     CollectEval,
+    /// As a call, on an event loop: what can be awaited is.
+    Task,
+    /// As `Collect`, on an event loop.
+    Drain,
 }
 
 /// Who waits for the answer.

@@ -16,9 +16,9 @@ use rustler::{Env, LocalPid, Monitor, Resource, ResourceArc};
 use crate::callback::Suspension;
 use crate::context::Seat;
 use crate::inbox::lock;
+use crate::jobs;
 use crate::stats::STATS;
-use crate::table::{self, Id};
-use crate::watch;
+use crate::table::Id;
 
 /// A request that is being run.
 struct Frame {
@@ -212,11 +212,7 @@ impl Runner {
             }
         }
         for (watch, caller) in watched {
-            let id = watch.id;
-            // A caller that is gone already is as good as one that dies now.
-            if watch.monitor(None, &caller).is_none() {
-                CallerWatch::gone(id);
-            }
+            begin(&watch, caller);
         }
         young
     }
@@ -228,10 +224,22 @@ pub(crate) struct CallerWatch {
 }
 
 impl CallerWatch {
+    /// For a request that is not looked at while it waits: on an event loop.
+    pub(crate) fn of(id: Id, caller: LocalPid) -> ResourceArc<Self> {
+        let watch = ResourceArc::new(Self { id });
+        begin(&watch, caller);
+        watch
+    }
+
     fn gone(id: Id) {
-        if table::cancel(id) {
-            watch::interrupt(id);
-        }
+        jobs::stop(id);
+    }
+}
+
+/// A caller that is gone already is as good as one that dies now.
+fn begin(watch: &ResourceArc<CallerWatch>, caller: LocalPid) {
+    if watch.monitor(None, &caller).is_none() {
+        CallerWatch::gone(watch.id);
     }
 }
 

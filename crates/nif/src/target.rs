@@ -6,6 +6,7 @@ use crate::atoms;
 use crate::binding::Binding;
 use crate::callback::Ticket;
 use crate::context::Context;
+use crate::event_loop::EventLoop;
 use crate::pool::POOL;
 use crate::request::Request;
 
@@ -19,6 +20,9 @@ pub(crate) enum Target {
     Binding(ResourceArc<Binding>),
     /// The thread that waits for the callback which makes the request.
     Ticket(ResourceArc<Ticket>),
+    Loop(ResourceArc<EventLoop>),
+    /// An event loop, asked by a process that Python waits for.
+    Nested(ResourceArc<EventLoop>),
 }
 
 impl Target {
@@ -32,6 +36,12 @@ impl Target {
         if let Ok(binding) = term.decode() {
             return Ok(Self::Binding(binding));
         }
+        if let Ok(event_loop) = term.decode() {
+            return Ok(Self::Loop(event_loop));
+        }
+        if let Ok((_nested, event_loop)) = term.decode::<(Atom, ResourceArc<EventLoop>)>() {
+            return Ok(Self::Nested(event_loop));
+        }
         Ok(Self::Ticket(term.decode()?))
     }
 
@@ -42,6 +52,8 @@ impl Target {
             Self::Context(context) => context.encode(env),
             Self::Binding(binding) => binding.encode(env),
             Self::Ticket(ticket) => ticket.encode(env),
+            Self::Loop(event_loop) => event_loop.encode(env),
+            Self::Nested(event_loop) => (atoms::nested(), event_loop).encode(env),
         }
     }
 
@@ -64,6 +76,8 @@ impl Target {
             Self::Context(context) => context.seat.post(request),
             Self::Binding(binding) => binding.post(request),
             Self::Ticket(ticket) => ticket.post(request),
+            Self::Loop(event_loop) => event_loop.floor.post(request),
+            Self::Nested(event_loop) => event_loop.floor.post_nested(request),
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::timer::TimerHandle;
 pub type ReadyFn = fn(Attached<'_>, Borrowed<'_>, Interest) -> PyResult<()>;
 
 /// Work that a thread which is not attached has handed over.
-pub(crate) type Posted = Box<dyn FnOnce(Attached<'_>) + Send>;
+pub type Posted = Box<dyn FnOnce(Attached<'_>) + Send>;
 
 /// Something in the ready queue. With a tag of a whole word it is moved word by word: it is moved several times in its life.
 #[repr(u64)]

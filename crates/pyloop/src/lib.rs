@@ -8,6 +8,7 @@
 //!   DatagramTransport   a UDP or Unix datagram socket                                        [datagram]
 //!   ReadPipeTransport, WritePipeTransport                                                   [pipe]
 //!   Operation           one sock_* call: what is awaited                                        [sock]
+//!   Poster              the way in for threads that are not attached                             [post]
 //!   Handle, TimerHandle callback and up to three arguments without a tuple, in a context       [bound, handle, timer]
 //! ```
 //!
@@ -28,6 +29,7 @@ mod handle;
 mod listeners;
 mod module;
 mod pipe;
+mod post;
 mod readers;
 mod schedule;
 mod sock;
@@ -40,7 +42,8 @@ mod tls;
 mod transport;
 mod turn;
 
-pub use entry::ReadyFn;
+pub use entry::{Posted, ReadyFn};
 pub use event_loop::Loop;
 pub use module::{Native, init};
+pub use post::Poster;
 pub use pyrt::RawObject;

@@ -70,6 +70,7 @@ pub struct Native {
     pub(crate) future_names: Fixed,
     pub(crate) task_names: Fixed,
     pub(crate) factory_names: Fixed,
+    pub(crate) eager_names: Fixed,
 }
 
 confined!(Native {
@@ -96,7 +97,8 @@ confined!(Native {
     create_task,
     future_names,
     task_names,
-    factory_names
+    factory_names,
+    eager_names
 });
 
 impl Traverse for Native {
@@ -192,6 +194,7 @@ impl Module for Native {
             future_names: keywords(py, [c"loop"])?,
             task_names: keywords(py, [c"loop", c"name", c"context"])?,
             factory_names: keywords(py, [c"name", c"context"])?,
+            eager_names: keywords(py, [c"loop", c"eager_start"])?,
         })
     }
 }

@@ -4,6 +4,9 @@ use pyrt::{Args, Attached, Borrowed, Instance, Owned, PyResult};
 
 use crate::event_loop::Loop;
 
+/// The version from which on tasks may be eager, as `sys.hexversion` has it.
+const EAGER: i64 = 0x030c_0000;
+
 impl Loop {
     pub(crate) fn create_future(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
         let native = this.native();
@@ -20,6 +23,28 @@ impl Loop {
         done.call_method1(py, &this.native().names.set_result, &Borrowed::none(py))?;
         this.done.set(py, done.clone_ref(py));
         Ok(done)
+    }
+
+    /// A `Task` whose first step is taken at once where Python can do that, which is from 3.12 on; earlier ones take it in the
+    /// next turn. To be called on the loop's thread, and not by a task. A task factory has its say.
+    pub fn start_task(
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        coroutine: Borrowed<'_>,
+    ) -> PyResult<Owned> {
+        let native = this.native();
+        this.check_open(py)?;
+        if this.task_factory.is_set(py) {
+            let none = Borrowed::none(py);
+            let make = native.create_task.get(py)?;
+            return make.call_names(py, &[this.object(), coroutine, none, none], &native.factory_names);
+        }
+        let task = native.task.get(py)?;
+        if native.transport.version < EAGER {
+            return task.call_names(py, &[coroutine, this.object()], &native.future_names);
+        }
+        let eager = Owned::bool(py, true);
+        task.call_names(py, &[coroutine, this.object(), eager.borrow()], &native.eager_names)
     }
 
     /// A `Task`, or what the task factory makes of it.

@@ -47,6 +47,21 @@ impl Obj {
         }
     }
 
+    /// What `await self` steps: a coroutine itself, otherwise what its `__await__` gives. `None` if it cannot be awaited.
+    #[inline]
+    pub fn awaited(&self, py: Attached<'_>) -> PyResult<Option<Owned>> {
+        // SAFETY: attached, alive; reads the tables of its type, which keep what they name. `am_await` gives a new reference or
+        // NULL with an exception.
+        unsafe {
+            let slots = (*ffi::Py_TYPE(self.as_ptr())).tp_as_async;
+            let Some(am_await) = slots.as_ref().and_then(|slots| slots.am_await) else { return Ok(None) };
+            if ffi::PyCoro_CheckExact(self.as_ptr()) != 0 {
+                return Ok(Some(self.clone_ref(py)));
+            }
+            Owned::from_ptr(py, am_await(self.as_ptr())).map(Some)
+        }
+    }
+
     /// `next(self)` of an iterator; `None` at its end.
     #[inline]
     pub fn next(&self, py: Attached<'_>) -> PyResult<Option<Owned>> {

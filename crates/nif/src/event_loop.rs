@@ -1,0 +1,242 @@
+//! `EventLoop`: an asyncio loop that belongs to Erlang, with a thread of its own. Owned by a process; it ends with that process.
+//!
+//! The thread waits in epoll, detached. Requests come in by the loop's own inbox, from any thread and without waiting, and are
+//! begun in their order, as many as there are under one attach; `job` has what becomes of them.
+//!
+//! End: 1. `stop`, the owner's death, or the last reference being forgotten: from then on requests are refused. 2. The loop is
+//! stopped in its turn; what takes its time is interrupted. 3. `erlang._loops` cancels the tasks, gives them time to clean up, and
+//! closes the loop. 4. What is left is answered by being dropped, and the owner is told.
+
+use std::cell::OnceCell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use pyloop::{Loop, Poster};
+use pyrt::{Args, Attached, Borrowed, Instance, Owned, PyResult, Raised, Remote};
+use rustler::{Encoder, Env, LocalPid, Monitor, Resource};
+
+use crate::beam::Mail;
+use crate::bridge::Bridge;
+use crate::callback::Suspension;
+use crate::inbox::lock;
+use crate::job;
+use crate::jobs;
+use crate::python;
+use crate::request::Request;
+use crate::runner::Runner;
+use crate::terms::Saved;
+use crate::{atoms, errors, watch};
+
+/// Nested conversions and deep Python code need room.
+const STACK: usize = 16 << 20;
+/// How long a step may go on after its loop was stopped.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What threads share of a loop.
+pub(crate) struct Floor {
+    /// Its owner, and how that knows it.
+    owner: LocalPid,
+    tag: Saved,
+    stop: AtomicBool,
+    opened: OnceLock<Opened>,
+    /// The calls to Erlang that the thread waits in, the innermost last.
+    waits: Mutex<Vec<Arc<Suspension>>>,
+}
+
+thread_local! {
+    static FLOOR: OnceCell<Arc<Floor>> = const { OnceCell::new() };
+}
+
+/// Those that are open.
+static FLOORS: Mutex<Vec<Arc<Floor>>> = Mutex::new(Vec::new());
+
+/// What there is once the loop is.
+struct Opened {
+    poster: Poster,
+    event_loop: Remote,
+    runner: Arc<Runner>,
+}
+
+impl Floor {
+    /// That of this thread, if it is a loop's.
+    pub(crate) fn current() -> Option<Arc<Self>> {
+        FLOOR.with(|floor| floor.get().cloned())
+    }
+
+    /// The thread waits for Erlang.
+    pub(crate) fn suspend(&self, wait: &Arc<Suspension>) {
+        lock(&self.waits).push(wait.clone());
+    }
+
+    /// It goes on.
+    pub(crate) fn resume(&self) {
+        lock(&self.waits).pop();
+    }
+
+    /// Queues a request of a process that Python waits for, perhaps this very loop: then it is served by the waiting thread.
+    pub(crate) fn post_nested(self: &Arc<Self>, request: Request) -> Result<(), Request> {
+        let wait = lock(&self.waits).last().cloned();
+        let request = match wait {
+            Some(wait) => match wait.post(request) {
+                Ok(()) => return Ok(()),
+                Err(request) => request,
+            },
+            None => request,
+        };
+        self.post(request)
+    }
+
+    /// Queues a request, or gives it back if the loop was stopped.
+    pub(crate) fn post(self: &Arc<Self>, request: Request) -> Result<(), Request> {
+        let Some(opened) = self.opened.get().filter(|_| !self.is_stopped()) else { return Err(request) };
+        let floor = self.clone();
+        // One that is closed this very moment drops the work, and the request answers by being dropped.
+        let _closed = opened.poster.post(Box::new(move |py| job::begin(py, &floor, request)));
+        Ok(())
+    }
+
+    /// Has the loop's thread run something. Dropped if the loop is closed.
+    pub(crate) fn run(&self, work: impl FnOnce(Attached<'_>) + Send + 'static) {
+        if let Some(opened) = self.opened.get() {
+            let _closed = opened.poster.post(Box::new(work));
+        }
+    }
+
+    /// The loop itself.
+    pub(crate) fn event_loop(&self, py: Attached<'_>) -> Option<Borrowed<'_>> {
+        self.opened.get()?.event_loop.get(py)
+    }
+
+    /// Runs a coroutine as a task, on the loop's thread.
+    pub(crate) fn start_task(&self, py: Attached<'_>, coroutine: Borrowed<'_>) -> PyResult<Owned> {
+        let event_loop = self.event_loop(py).ok_or_else(|| pyrt::Fault::runtime("no loop").raise(py))?;
+        let event_loop: Instance<'_, Loop> = Loop::expect(py, event_loop)?;
+        Loop::start_task(py, event_loop, coroutine)
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Ends the loop. It may be ended twice.
+    pub(crate) fn stop(self: &Arc<Self>) {
+        if self.stop.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let floor = self.clone();
+        self.run(move |py| floor.halt(py));
+        for id in self.opened.get().map(|opened| opened.runner.ids()).unwrap_or_default() {
+            watch::interrupt_after(id, GRACE);
+        }
+    }
+
+    fn halt(&self, py: Attached<'_>) {
+        let stopped = match self.event_loop(py) {
+            Some(event_loop) => event_loop.getattr_str(py, c"stop").and_then(|stop| stop.call0(py).map(drop)),
+            None => Ok(()),
+        };
+        if let Err(raised) = stopped {
+            raised.write_unraisable(py, None);
+        }
+    }
+
+    /// Tells the owner.
+    fn tell(&self, event: impl Encoder) {
+        let Some(mail) = Mail::new() else { return };
+        let tag = self.tag.term(mail.env());
+        let word = (atoms::py_loop(), tag, event).encode(mail.env()).as_c_arg();
+        mail.send(self.owner, word);
+    }
+
+    /// The life of the thread.
+    fn live(self: &Arc<Self>) {
+        FLOOR.with(|floor| {
+            floor.get_or_init(|| self.clone());
+        });
+        let ended = python::attach(|py, bridge| match self.serve(py, bridge) {
+            Ok(()) => None,
+            Err(raised) => {
+                let thrown = errors::Thrown::new(py, bridge, raised);
+                Some(thrown.into_traceback())
+            }
+        });
+        self.stop.store(true, Ordering::Release);
+        lock(&FLOORS).retain(|floor| !Arc::ptr_eq(floor, self));
+        let left = jobs::forget_all(self);
+        // Attached, so that what they hold is dropped, and so answered, here and now.
+        python::attach(move |_, _| drop(left));
+        match ended.flatten() {
+            None => self.tell(atoms::ended()),
+            Some(text) => self.tell((atoms::ended(), text)),
+        }
+    }
+
+    fn serve(self: &Arc<Self>, py: Attached<'_>, bridge: &Bridge) -> Result<(), Raised> {
+        let runner = Runner::install(None);
+        let event_loop = bridge.new_loop.get(py)?.call0(py)?;
+        let poster = Poster::of(py, event_loop.borrow())?;
+        let home = python::interpreter().ok_or_else(|| pyrt::Fault::runtime("no Python").raise(py))?;
+        let remote = Remote::new(py, event_loop.clone_ref(py), home)
+            .map_err(|_| pyrt::Fault::system("another interpreter").raise(py))?;
+        let first = self.opened.set(Opened { poster, event_loop: remote, runner });
+        debug_assert!(first.is_ok(), "a thread has one loop");
+        lock(&FLOORS).push(self.clone());
+        self.tell(atoms::ready());
+        if self.is_stopped() {
+            self.halt(py);
+        }
+        bridge.serve_loop.get(py)?.call1(py, &event_loop).map(drop)
+    }
+}
+
+/// `event_loop()`: one of the loops that Erlang owns, in turn; `None` if there is none.
+pub(crate) fn any(py: Attached<'_>, _bridge: &Bridge, _args: Args<'_>) -> PyResult<Option<Owned>> {
+    static TURN: AtomicUsize = AtomicUsize::new(0);
+    let turn = TURN.fetch_add(1, Ordering::Relaxed);
+    let floors = lock(&FLOORS);
+    let open: Vec<&Arc<Floor>> = floors.iter().filter(|floor| !floor.is_stopped()).collect();
+    let floor = turn.checked_rem(open.len()).and_then(|turn| open.get(turn)).map(|floor| Arc::clone(floor));
+    drop(floors);
+    Ok(floor.and_then(|floor| floor.event_loop(py).map(|event_loop| event_loop.clone_ref(py))))
+}
+
+/// The resource; the term of it is the `LoopRef` that users see.
+pub(crate) struct EventLoop {
+    pub(crate) floor: Arc<Floor>,
+}
+
+impl EventLoop {
+    /// Starts the thread. The owner is sent `{py_loop, Tag, ready}` when the loop is there, and `{py_loop, Tag, ended}` or
+    /// `{py_loop, Tag, {ended, Text}}` when it is gone.
+    pub(crate) fn start(owner: LocalPid, tag: Saved) -> std::io::Result<Self> {
+        let floor = Arc::new(Floor {
+            owner,
+            tag,
+            stop: AtomicBool::new(false),
+            opened: OnceLock::new(),
+            waits: Mutex::new(Vec::new()),
+        });
+        let own = floor.clone();
+        std::thread::Builder::new()
+            .name(String::from("py_loop"))
+            .stack_size(STACK)
+            .spawn(move || own.live())?;
+        Ok(Self { floor })
+    }
+}
+
+#[rustler::resource_impl]
+impl Resource for EventLoop {
+    const IMPLEMENTS_DOWN: bool = true;
+
+    fn down<'a>(&'a self, _env: Env<'a>, _pid: LocalPid, _monitor: Monitor) {
+        self.floor.stop();
+    }
+}
+
+impl Drop for EventLoop {
+    fn drop(&mut self) {
+        self.floor.stop();
+    }
+}
