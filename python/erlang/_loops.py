@@ -75,7 +75,7 @@ def async_call(name: Any, /, *args: Any) -> Awaitable[Any]:
 
 
 def wake(thread: int) -> None:
-    """A thread is to stop: if it waits in a loop, it runs some Python code, in which the interrupt strikes."""
+    """A thread is to stop: one that waits in a loop runs some Python code, where the interrupt strikes."""
     if _streams.wake(thread):
         return
     loop = _running.get(thread)

@@ -16,8 +16,8 @@ from ._run import new_event_loop
 
 T = TypeVar("T")
 
-elsewhere: Callable[[Any, str | None], "asyncio.Task[Any] | None"] = lambda coro, name: None
-"""Starts a task on a loop that is there already: inside the Erlang VM, on one of Erlang's."""
+elsewhere: Callable[[Any, str | None], "asyncio.Task[Any] | None"] | None = None
+"""Inside the Erlang VM: starts a task on one of Erlang's loops, if there is one."""
 
 # A loop refers to its tasks weakly; nobody may hold what was spawned.
 _spawned: set[asyncio.Task[Any]] = set()
@@ -35,7 +35,7 @@ def spawn_task(coro: Coroutine[Any, Any, T], *, name: str | None = None) -> asyn
     except RuntimeError:
         if not asyncio.iscoroutine(coro):
             raise TypeError(f"a coroutine was expected, got {coro!r}") from None
-        task = elsewhere(coro, name)
+        task = None if elsewhere is None else elsewhere(coro, name)
         return _background.spawn(coro, name) if task is None else _keep(task)
     return _keep(loop.create_task(coro, name=name))
 
