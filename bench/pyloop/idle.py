@@ -40,9 +40,10 @@ async def _held(address: str, conns: int) -> AsyncIterator[None]:
 async def memory(conns: int) -> Report:
     """KiB of resident memory a connection. What the kernel holds is not in it.
 
-    Some are there before the counting starts: they use up what the allocators have left over from the start.
+    As many are there before the counting starts: they use up what the allocators have left over from the start. Allocators
+    take memory by the megabyte, so it is thousands of connections that are counted.
     """
-    async with servers.protocol(Path()) as address, _held(address, conns // 4):
+    async with servers.protocol(Path()) as address, _held(address, conns):
         gc.collect()
         before, cpu = resident_kib(), time.process_time()
         async with _held(address, conns):
@@ -73,9 +74,9 @@ def run(loop: asyncio.AbstractEventLoop, params: Params) -> Report:
         params.finish()
         return loop.run_until_complete(wakeups())
     check(row == "memory", f"no such row: {row}")
-    conns = params.number("conns", 1000)
+    conns = params.number("conns", 4000)
     params.finish()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < 2 * conns:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * conns), hard))
+    if soft < 3 * conns:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 3 * conns), hard))
     return loop.run_until_complete(memory(conns))

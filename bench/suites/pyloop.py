@@ -82,7 +82,7 @@ _IDLE = (
         id="idle.memory",
         topic="idle",
         arms=_arms("idle"),
-        metrics=(Metric("1 000 idle connections, memory of each", "KiB", "lower"),),
+        metrics=(Metric("idle connections by the thousand, memory of each", "KiB", "lower"),),
         params=("row=memory",),
         quick=("row=memory", "conns=200"),
     ),

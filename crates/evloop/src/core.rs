@@ -20,6 +20,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::inbox::{self, Drain, Inbox, Mark};
 use crate::os::{Events, Interest, Nanos, Poller, now};
+use crate::patience::Patience;
 use crate::sources::{Fd, Sources, key_of};
 use crate::timers::Timers;
 use crate::token::{LoopId, SourceToken, TimerToken, Token};
@@ -41,6 +42,9 @@ pub struct Tuning {
     /// How long to watch the inbox before sleeping. It is only watched while messages have lately come at shorter
     /// intervals than this, so an idle loop does not spin; zero never spins.
     pub spin: Duration,
+    /// How long to ask epoll again and again before sleeping, for whoever heeds [`Core::watch`]. As with `spin`, only in dense
+    /// traffic; zero, the default, never.
+    pub watch: Duration,
     /// While there is work, how long epoll may go unasked. Bounds how much longer I/O waits behind a storm of
     /// callbacks, and saves a system call per turn of a chain of them.
     pub poll_interval: Duration,
@@ -48,7 +52,11 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { spin: Duration::from_micros(20), poll_interval: Duration::from_micros(50) }
+        Self {
+            spin: Duration::from_micros(20),
+            watch: Duration::ZERO,
+            poll_interval: Duration::from_micros(50),
+        }
     }
 }
 
@@ -85,11 +93,10 @@ pub struct Core<S, T, M> {
     /// What the clock of the timers shows, if that is not the monotonic one.
     shown: Option<Nanos>,
     last_poll: Nanos,
-    /// How long the core last had nothing to do.
-    last_gap: Nanos,
-    /// Spins in vain in a row, and how many sleeps to go without one for that.
-    spin_misses: u32,
-    spin_pause: u32,
+    spins: Patience,
+    watches: Patience,
+    /// How long epoll is watched before the sleep that the core is in.
+    watching: Nanos,
     /// Messages taken when the inbox was last watched.
     taken_before: u64,
     armed: Option<Nanos>,
@@ -125,9 +132,9 @@ impl<S, T, M: Send> Core<S, T, M> {
             now: now(),
             shown: None,
             last_poll: 0,
-            last_gap: Nanos::MAX,
-            spin_misses: 0,
-            spin_pause: 0,
+            spins: Patience::new(),
+            watches: Patience::new(),
+            watching: 0,
             taken_before: 0,
             armed: None,
             asleep: false,
@@ -300,9 +307,16 @@ impl<S, T, M: Send> Core<S, T, M> {
             return Ok(false);
         }
         self.asleep = true;
+        let limit = self.tuning.watch.as_nanos() as Nanos;
+        self.watching = if self.watches.pays(limit) { limit } else { 0 };
         // For the length of the gap.
         self.now = started;
         Ok(true)
+    }
+
+    /// How long to [`Poller::watch`] in place of this wait; zero for a sleep. If that was in vain, the next wait is a sleep.
+    pub fn watch(&self) -> Duration {
+        Duration::from_nanos(self.watching)
     }
 
     /// The room for the events of one wait, for whoever waits in the core's place; [`Core::wake_up`] takes it back.
@@ -316,7 +330,14 @@ impl<S, T, M: Send> Core<S, T, M> {
         if std::mem::take(&mut self.asleep) {
             self.drain.awake();
             self.counts.wakeups += 1;
-            self.last_gap = time.saturating_sub(self.now);
+            let gap = time.saturating_sub(self.now);
+            self.spins.waited(gap);
+            self.watches.waited(gap);
+            match std::mem::take(&mut self.watching) {
+                0 => {}
+                limit if gap <= limit => self.watches.found(),
+                _ => self.watches.in_vain(),
+            }
         }
         self.counts.polls += 1;
         self.last_poll = time;
@@ -356,14 +377,10 @@ impl<S, T, M: Send> Core<S, T, M> {
         (self.timers.take_all(), self.sources.take_all())
     }
 
-    /// Watches the inbox for a moment if messages come in quick succession: sleeping and being woken costs both sides
-    /// more than the wait itself then. A spin in vain makes the next ones rarer, so that traffic that is not dense
-    /// enough, or a machine with no core to spare for the other side, soon pays nothing for it.
+    /// Watches the inbox for a moment if messages come in quick succession.
     fn spin_finds_work(&mut self, started: Nanos, deadline: Option<Nanos>) -> bool {
         let limit = self.tuning.spin.as_nanos() as Nanos;
-        // A gap that was slept through is longer than the same gap watched, by what it takes to wake a thread.
-        if limit == 0 || self.last_gap > limit.saturating_mul(4) || self.spin_pause > 0 {
-            self.spin_pause = self.spin_pause.saturating_sub(1);
+        if !self.spins.pays(limit) {
             return self.drain.is_ready();
         }
         let end = started.saturating_add(limit).min(deadline.unwrap_or(Nanos::MAX));
@@ -377,12 +394,11 @@ impl<S, T, M: Send> Core<S, T, M> {
                 (0..(batch / 8).min(YIELDS)).for_each(|_| std::thread::yield_now());
             }
             if self.drain.is_ready() {
-                self.spin_misses = 0;
+                self.spins.found();
                 return true;
             }
             if now() >= end {
-                self.spin_misses = (self.spin_misses + 1).min(8);
-                self.spin_pause = 1 << self.spin_misses;
+                self.spins.in_vain();
                 return false;
             }
         }

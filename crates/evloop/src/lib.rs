@@ -41,6 +41,7 @@ pub mod lifecycle;
 mod local;
 pub mod net;
 pub mod os;
+mod patience;
 pub mod readiness;
 mod shared;
 mod sources;

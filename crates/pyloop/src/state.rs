@@ -17,6 +17,9 @@ use crate::files::Files;
 use crate::sock;
 use crate::timer::TimerHandle;
 
+/// What an answer of a peer on the same machine may take.
+const WATCH: Duration = Duration::from_micros(60);
+
 /// A core that carries Python objects.
 pub(crate) struct PyCore(pub(crate) Core<Source, Typed<TimerHandle>, Posted>);
 
@@ -60,14 +63,14 @@ pub(crate) enum Start {
     Run(VecDeque<Entry>),
     /// epoll was asked, so signals may have come in and handlers for them are to run first; then collect.
     Asked,
-    /// With a wait, for which the thread is to detach; then collect.
-    Sleep(Arc<Poller>, Events),
+    /// With a wait, for which the thread is to detach; awake if it says how long. Then collect.
+    Sleep(Arc<Poller>, Events, Duration),
 }
 
 impl State {
     pub(crate) fn open() -> evloop::Result<Self> {
-        // Nobody can hand anything over while this thread is attached and spins, so it does not.
-        let core = Core::new(Tuning { spin: Duration::ZERO, ..Tuning::default() })?;
+        // Nobody can hand anything over while this thread is attached and spins, so it does not. Detached it may.
+        let core = Core::new(Tuning { spin: Duration::ZERO, watch: WATCH, ..Tuning::default() })?;
         core.inbox().open();
         Ok(Self { core: Some(PyCore(core)), ..Self::default() })
     }
@@ -121,7 +124,7 @@ impl State {
         }
         if core.fall_asleep()? {
             self.asleep = true;
-            return Ok(Start::Sleep(core.poller().clone(), core.take_events()));
+            return Ok(Start::Sleep(core.poller().clone(), core.take_events(), core.watch()));
         }
         core.poll(Wait::No)?;
         Ok(Start::Asked)

@@ -4,6 +4,7 @@
 //! that is ready by now; what those callbacks schedule belongs to the next turn.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use evloop::os::Events;
 use evloop::{Interest, Wait};
@@ -39,8 +40,8 @@ impl Loop {
         let mut batch = match self.state.with(py, |state| state.start(py, stopping, busy, &mut dead))? {
             Ok(Start::Run(batch)) => batch,
             Ok(Start::Asked) => self.collect(py, &mut dead)?,
-            Ok(Start::Sleep(poller, events)) => {
-                self.sleep(py, &poller, events)?;
+            Ok(Start::Sleep(poller, events, awake)) => {
+                self.sleep(py, &poller, events, awake)?;
                 if self.has_other_clock() {
                     self.read_clock(py, this)?;
                 }
@@ -76,8 +77,16 @@ impl Loop {
 
     /// Waits detached, with nothing of the state in use.
     #[cold]
-    fn sleep(&self, py: Attached<'_>, poller: &evloop::os::Poller, mut events: Events) -> PyResult<()> {
-        let waited = py.detach(|| poller.wait(&mut events, true));
+    fn sleep(
+        &self,
+        py: Attached<'_>,
+        poller: &evloop::os::Poller,
+        mut events: Events,
+        awake: Duration,
+    ) -> PyResult<()> {
+        let waited = py.detach(|| {
+            if awake.is_zero() { poller.wait(&mut events, true) } else { poller.watch(&mut events, awake) }
+        });
         let woken = self.state.with(py, |state| state.woken(events))?;
         waited.and(woken).map_err(|error| fault::raise(py, error))
     }

@@ -10,6 +10,7 @@
 
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
@@ -18,7 +19,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 
-use super::clock::Nanos;
+use super::clock::{Nanos, now};
 use crate::error::{Error, Result};
 
 /// Data words of the two internal fds. Keys of registrations carry a generation of at least 1 in their upper half, so
@@ -234,6 +235,19 @@ impl Poller {
         ) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(other) => Err(Error::os("wait in epoll", other)),
+        }
+    }
+
+    /// Asks for events again and again, for as long as `awake`. It may end without any: a signal that came meanwhile wants its
+    /// handler to run before anybody sleeps.
+    pub fn watch(&self, events: &mut Events, awake: Duration) -> Result<()> {
+        let end = now().saturating_add(awake.as_nanos() as Nanos);
+        loop {
+            self.wait(events, false)?;
+            if !events.0.is_empty() || now() >= end {
+                return Ok(());
+            }
+            std::hint::spin_loop();
         }
     }
 
