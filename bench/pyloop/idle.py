@@ -40,8 +40,8 @@ async def _held(address: str, conns: int) -> AsyncIterator[None]:
 async def memory(conns: int) -> Report:
     """KiB of resident memory a connection. What the kernel holds is not in it.
 
-    As many are there before the counting starts: they use up what the allocators have left over from the start. Allocators
-    take memory by the megabyte, so it is thousands of connections that are counted.
+    As many are there before the counting starts: they use up what the allocators have left over from the
+    start. Allocators take memory by the megabyte, so it is thousands of connections that are counted.
     """
     async with servers.protocol(Path()) as address, _held(address, conns):
         gc.collect()

@@ -36,7 +36,7 @@ Batch = Callable[[], Awaitable[int]]
 
 
 SLICE = 0.02
-"""Seconds. Others that take the core away for a while, as they do on a shared machine, spoil some slices only."""
+"""Seconds. Who takes the core away for a while, as happens on a shared machine, spoils some slices only."""
 
 
 async def rate(batch: Batch, millis: int) -> Report:
