@@ -15,12 +15,13 @@
          pids_and_references_come_back_the_same/1,
          atoms_from_python_are_bounded/1,
          what_has_no_counterpart_is_named/1,
-         depth_is_limited_both_ways/1,
+         m3_depth_is_limited_both_ways/1,
          cycles_are_refused/1,
          colliding_keys_are_refused/1,
+         dicts_of_any_size_become_maps/1,
          moments_are_text/1,
          views_with_gaps_cross/1,
-         containers_changed_meanwhile_do_no_harm/1,
+         m3_containers_changed_meanwhile_do_no_harm/1,
          random_terms_come_back/1,
          large_binaries_come_back/1]).
 
@@ -139,7 +140,7 @@ what_has_no_counterpart_is_named(_Config) ->
     {error, {unconvertible, <<"complex">>}} = py:eval("[1, {'a': (1j,)}]"),
     {error, {unconvertible, <<"module">>}} = py:eval("__import__('sys')").
 
-depth_is_limited_both_ways(_Config) ->
+m3_depth_is_limited_both_ways(_Config) ->
     Deep = fun(N) -> lists:foldl(fun(_, Term) -> [Term] end, [], lists:seq(1, N)) end,
     {ok, _} = same(Deep(900)),
     {error, {too_deep, 1000}} = same(Deep(2000)),
@@ -159,6 +160,22 @@ colliding_keys_are_refused(_Config) ->
     {error, {unhashable_key, [1]}} = same(#{[1] => a}),
     {error, {key_collision, <<"a">>}} = py:eval("{'a': 1, b'a': 2}").
 
+%% Around the sizes at which the VM makes maps in another way, up to many, also within each other.
+dicts_of_any_size_become_maps(_Config) ->
+    [begin
+         Wanted = maps:from_list([{I, {I, integer_to_binary(I)}} || I <- lists:seq(1, N)]),
+         {ok, Wanted} = py:eval("{i: (i, str(i)) for i in range(1, n + 1)}", #{n => N}),
+         {ok, Wanted} = same(Wanted),
+         {ok, #{0 := Wanted, 1 := [Wanted]}} = py:eval("{0: d, 1: [d]}", #{d => Wanted}),
+         Texts = maps:from_list([{integer_to_binary(I), Wanted} || I <- lists:seq(1, 130), N < 200]),
+         {ok, Texts} = same(Texts),
+         %% Two that become one, wherever they are.
+         {error, {key_collision, <<"twin">>}} =
+             py:eval("{**{str(i): i for i in range(n)}, 'twin': 1, **{-i: i for i in range(n)}, b'twin': 2}", #{n => N})
+     end || N <- [0, 1, 31, 32, 33, 127, 128, 129, 130, 1000, 5000, 100000]],
+    {error, {unconvertible, <<"object">>}} = py:eval("{i: object() if i == 900 else i for i in range(1000)}"),
+    {error, cyclic} = py:eval("(lambda d: (d.update({i: d for i in range(1000)}), d)[1])({})").
+
 moments_are_text(_Config) ->
     {ok, <<"2026-01-02T03:04:05">>} = py:eval("__import__('datetime').datetime(2026, 1, 2, 3, 4, 5)"),
     {ok, <<"2026-01-02">>} = py:eval("__import__('datetime').date(2026, 1, 2)"),
@@ -169,7 +186,7 @@ views_with_gaps_cross(_Config) ->
     {ok, <<"fedcba">>} = py:eval("memoryview(b'abcdef')[::-1]").
 
 %% An object whose conversion runs Python code that empties what it is in.
-containers_changed_meanwhile_do_no_harm(_Config) ->
+m3_containers_changed_meanwhile_do_no_harm(_Config) ->
     Code = "import datetime\n"
            "def trap(kind):\n"
            "    class Evil(datetime.date):\n"

@@ -5,6 +5,7 @@
 
 mod atom;
 mod bignum;
+mod map;
 mod to_python;
 mod to_term;
 
@@ -54,6 +55,18 @@ impl Refused<'_> {
             Self::Collision(None, text) => (atoms::key_collision(), text).encode(env),
             Self::Unhashable(key) => (atoms::unhashable_key(), key.in_env(env)).encode(env),
         })
+    }
+
+    /// The same in another environment, that its own may end.
+    fn in_env(self, env: Env<'_>) -> Refused<'_> {
+        match self {
+            Self::Raised(raised) => Refused::Raised(raised),
+            Self::Unconvertible(class) => Refused::Unconvertible(class),
+            Self::TooDeep => Refused::TooDeep,
+            Self::Cyclic => Refused::Cyclic,
+            Self::Collision(key, text) => Refused::Collision(key.map(|key| key.in_env(env)), text),
+            Self::Unhashable(key) => Refused::Unhashable(key.in_env(env)),
+        }
     }
 
     /// The exception as Python sees it.

@@ -4,13 +4,14 @@
 use std::mem::MaybeUninit;
 
 use pyo3_ffi as ffi;
-use pyrt::{Attached, Borrowed, Buffer, Obj, Owned, Raised};
+use pyrt::{Attached, Borrowed, Buffer, Fault, Obj, Owned, Raised};
 use rustler::sys::{
     ErlNifTerm, enif_make_double, enif_make_int64, enif_make_list_cell, enif_make_list_from_array,
-    enif_make_map_from_arrays, enif_make_new_binary, enif_make_tuple_from_array,
+    enif_make_new_binary, enif_make_tuple_from_array,
 };
 use rustler::{Env, Term};
 
+use super::map::{self, Growing};
 use super::{DEPTH, Refused, bignum};
 use crate::atoms;
 use crate::bridge::Bridge;
@@ -224,6 +225,9 @@ impl<'a> Walk<'_, '_, 'a> {
         let items = unsafe { Owned::from_ptr(self.py, ffi::PyDict_Items(object.as_ptr()))? };
         // SAFETY: attached, a list that nobody else has.
         let size = unsafe { ffi::PyList_Size(items.as_ptr()) };
+        if size as usize > map::AT_ONCE {
+            return self.large_dict(&items, size);
+        }
         let (mut keys, mut values) = (Vec::with_capacity(size as usize), Vec::with_capacity(size as usize));
         for index in 0..size {
             // SAFETY: within the list, which keeps the pair alive.
@@ -234,18 +238,32 @@ impl<'a> Walk<'_, '_, 'a> {
                 values.push(self.any(value)?);
             }
         }
-        let mut map = MaybeUninit::<ErlNifTerm>::uninit();
-        // SAFETY: a live environment, and as many keys as values made in it; 0 says that two keys are one.
-        unsafe {
-            let made = enif_make_map_from_arrays(
-                self.env.as_c_arg(),
-                keys.as_ptr(),
-                values.as_ptr(),
-                keys.len(),
-                map.as_mut_ptr(),
-            );
-            if made != 0 { Ok(map.assume_init()) } else { Err(self.collision(&keys)) }
+        // SAFETY: as many keys as values, made in this environment.
+        unsafe { map::at_once(self.env, &keys, &values) }.ok_or_else(|| self.collision(&keys))
+    }
+
+    /// A dict of more items than are made into a map at once.
+    fn large_dict(&mut self, items: &Owned, size: isize) -> Word<'a> {
+        let mut map = Growing::new().ok_or_else(|| Fault::Memory.raise(self.py))?;
+        for index in 0..size {
+            // SAFETY: within the list, which keeps the pair alive.
+            let pair =
+                unsafe { Borrowed::from_ptr_unchecked(self.py, ffi::PyList_GET_ITEM(items.as_ptr(), index)) };
+            let [key, value] = pair.as_tuple(self.py)? else { continue };
+            let above = std::mem::take(&mut self.above);
+            let mut walk = Walk { py: self.py, bridge: self.bridge, env: map.env(), above };
+            let made = walk.any(key).and_then(|key| Ok((key, walk.any(value)?)));
+            self.above = walk.above;
+            let (key, value) = made.map_err(|refused| refused.in_env(self.env))?;
+            // SAFETY: of the map's own environment, which is the same if the pair is refused.
+            unsafe {
+                if !map.put(key, value) {
+                    let twin = Term::new(map.env(), key).in_env(self.env);
+                    return Err(Refused::Collision(Some(twin), format!("{twin:?}")));
+                }
+            }
         }
+        Ok(map.finish(self.env))
     }
 
     fn collision(&self, keys: &[ErlNifTerm]) -> Refused<'a> {
