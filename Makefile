@@ -5,6 +5,8 @@ CARGO  ?= cargo
 TOPICS ?=
 SUITE  ?=
 QUICK  ?=
+MINUTES ?= 3
+CHAOS_SEED ?=
 export PYTHON CARGO
 
 # Compiled Python goes with the other build products, so `clean` is two directories.
@@ -37,7 +39,7 @@ TESTS = test-rust test-python test-erlang test-release test-vm test-loop test-pr
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup ext pythons run run-evloop test $(TESTS) test-valgrind report-uvloop soak lint lint-layers \
+.PHONY: help setup ext pythons run run-evloop test $(TESTS) test-valgrind report-uvloop soak chaos lint lint-layers \
 	lint-rust lint-python lint-erlang fmt bench doctor clean
 
 help: ## this list
@@ -100,6 +102,9 @@ conformance-suites: setup ## the suites of anyio, aiohttp and uvicorn, likewise
 
 soak: setup ## a hundred thousand connections of every kind on our loop, every byte checked: minutes
 	tools/test_env.sh python pytests/soak/soak.py --connections 100000
+
+chaos: setup ## contexts, callers and callbacks killed at random under load, every answer checked (MINUTES=3, CHAOS_SEED=)
+	CHAOS_SECONDS=$$(( 60 * $(MINUTES) )) CHAOS_SEED=$(CHAOS_SEED) $(FOR_ERLANG) tools/test_erlang.sh py_chaos_SUITE
 
 # Bounded to three preemptions: without a bound the models of the lifecycle alone take minutes.
 test-loom: setup ## the hand-shakes, under every interleaving loom can find

@@ -15,6 +15,7 @@
 -type callback() :: fun(([term()]) -> term()) | {module(), atom()}.
 -export_type([name/0, callback/0]).
 
+%% @private
 -spec start_link() -> gen_server:start_ret().
 start_link() ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).

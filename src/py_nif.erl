@@ -6,7 +6,8 @@
 -module(py_nif).
 
 -export([load/1, start/3]).
--export([submit/8, task_start/7, cancel/1, task_cancel/1, task_forget/1, task_interrupt/1]).
+-export([submit/8, task_start/7, cancel/1, wait/2, wait_over/1]).
+-export([task_cancel/1, task_forget/1, task_interrupt/1]).
 -export([context_new/0, context_close/1, context_bind/3, context_unbind/1, context_is_bound/1]).
 -export([loop_start/1, loop_stop/1, submit_task/7]).
 -export([stream_start/8, stream_ack/2, stream_cancel/1]).
@@ -15,7 +16,7 @@
 -export([caught_up/2]).
 -export([atom_limit/1, traceback/2, stats/0]).
 
--export_type([context/0, binding/0, ticket/0, continuation/0, event_loop/0, target/0, op/0, id/0, task/0, stream/0]).
+-export_type([context/0, binding/0, ticket/0, continuation/0, event_loop/0, target/0, op/0, id/0, task/0, stream/0, waiter/0]).
 
 -type context() :: reference().
 -type binding() :: reference().
@@ -24,6 +25,7 @@
 -type task() :: reference().
 -type stream() :: reference().
 -type event_loop() :: reference().
+-type waiter() :: reference().
 -type target() :: pool | context() | binding() | ticket() | event_loop() | {nested, event_loop()}.
 -type op() :: call | call_ref | eval | exec | collect | collect_eval | task | drain.
 -type id() :: non_neg_integer().
@@ -85,6 +87,15 @@ submit_task(_Loop, _Caller, _Ref, _Module, _Function, _Args, _Kwargs) -> erlang:
 %% @doc Takes a request back. True if no answer will ever come, false if it has been sent.
 -spec cancel(id()) -> boolean().
 cancel(_Id) -> erlang:nif_error(not_loaded).
+
+%% @doc The caller of a request waits on: it is sent `{Ref, {error, closed}}' if the context that runs the request ends. `closed' if
+%% that has ended: then no answer will ever come.
+-spec wait(id(), reference()) -> waiter() | closed.
+wait(_Id, _Ref) -> erlang:nif_error(not_loaded).
+
+%% @doc It waits no longer.
+-spec wait_over(waiter()) -> ok.
+wait_over(_Waiter) -> erlang:nif_error(not_loaded).
 
 %% @doc Interrupts the code of a task that is running; it is answered with `{error, interrupted}'. False if it was over.
 -spec task_interrupt(task()) -> boolean().

@@ -10,6 +10,7 @@
 
 -define(TABLE, py_contexts).
 
+%% @private
 -spec start_link() -> gen_server:start_ret().
 start_link() ->
     gen_server:start_link({local, ?MODULE}, ?MODULE, [], []).

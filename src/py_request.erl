@@ -12,6 +12,9 @@
 %% Before that: the context it is bound to.
 -define(BOUND, '$py_bound').
 
+%% Who waits longer is told at once if the context is killed, also if its thread hangs.
+-define(PATIENCE, 50).
+
 -type result() :: {ok, term()} | {error, term()}.
 
 %% @doc Where the requests of this process go if it does not say.
@@ -124,14 +127,36 @@ sync(Target, Op, A, B, C, D, Timeout) ->
         Id when is_integer(Id) ->
             receive
                 {Ref, Result} -> Result
-            after Timeout ->
-                case py_nif:cancel(Id) of
-                    true -> {error, timeout};
-                    false -> receive {Ref, Result} -> Result end
-                end
+            after min(Timeout, ?PATIENCE) ->
+                wait_on(Ref, Id, Timeout)
             end;
         {error, not_bound} ->
             error(context_not_bound);
         {error, _} = Error ->
             Error
+    end.
+
+wait_on(Ref, Id, Timeout) when Timeout =< ?PATIENCE ->
+    give_up(Ref, Id);
+wait_on(Ref, Id, Timeout) ->
+    case py_nif:wait(Id, Ref) of
+        closed ->
+            {error, closed};
+        Waiter ->
+            Result = receive
+                         {Ref, Answer} -> Answer
+                     after rest(Timeout) ->
+                         give_up(Ref, Id)
+                     end,
+            ok = py_nif:wait_over(Waiter),
+            Result
+    end.
+
+rest(infinity) -> infinity;
+rest(Timeout) -> Timeout - ?PATIENCE.
+
+give_up(Ref, Id) ->
+    case py_nif:cancel(Id) of
+        true -> {error, timeout};
+        false -> receive {Ref, Result} -> Result end
     end.

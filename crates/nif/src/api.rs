@@ -1,6 +1,7 @@
 //! The functions of `py_nif`. Called by Erlang processes on schedulers: none of them attaches to Python or waits, except for `start`.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::CStr;
 use std::sync::PoisonError;
 
 use rustler::{Atom, Encoder, Env, Error, LocalPid, NifResult, ResourceArc, Term};
@@ -12,12 +13,12 @@ use crate::chain::Continuation;
 use crate::context::Context;
 use crate::pool::POOL;
 use crate::python::{self, Choice};
-use crate::request::{Op, Piece, Request};
 use crate::stats::STATS;
-use crate::stream::{Flow, Stream};
+use crate::stream::Stream;
 use crate::table::{self, Id};
-use crate::target::Target;
 use crate::task::Task;
+use crate::waiter::{self, Waiter};
+use crate::weight::{self, Copies};
 use crate::{atoms, errors, jobs, output};
 
 /// Starts Python: its home, the program it stands for, the directory of our packages.
@@ -71,111 +72,6 @@ fn context_is_bound(binding: ResourceArc<Binding>) -> bool {
     binding.is_open()
 }
 
-fn op(term: Term<'_>) -> NifResult<Op> {
-    let known = [
-        (atoms::call(), Op::Call),
-        (atoms::call_ref(), Op::CallRef),
-        (atoms::eval(), Op::Eval),
-        (atoms::exec(), Op::Exec),
-        (atoms::collect(), Op::Collect),
-        (atoms::collect_eval(), Op::CollectEval),
-        (atoms::task(), Op::Task),
-        (atoms::drain(), Op::Drain),
-    ];
-    known.into_iter().find(|(name, _)| *name == term).map(|(_, op)| op).ok_or(Error::BadArg)
-}
-
-/// Hands a request over: `{Ref, Result}` or `{Tag, Ref, Result}` will be sent to the caller. Its id, or an error.
-#[rustler::nif]
-#[allow(clippy::too_many_arguments, reason = "no tuple is made for each call")]
-fn submit<'a>(
-    env: Env<'a>,
-    target: Term<'a>,
-    reference: Term<'a>,
-    tag: Term<'a>,
-    operation: Term<'a>,
-    first: Term<'a>,
-    second: Term<'a>,
-    third: Term<'a>,
-    fourth: Term<'a>,
-) -> NifResult<Term<'a>> {
-    let target = Target::decode(target)?;
-    let tag = (atoms::undefined() != tag).then_some(tag);
-    let reply = (atoms::undefined() != reference).then(|| (env.pid(), reference, tag));
-    let request = Request::new(op(operation)?, [first, second, third, fourth], reply, target.clone());
-    let Some(request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
-    let id = request.id().map_or(0, Id::word);
-    match target.accept(request) {
-        Ok(()) => Ok(id.encode(env)),
-        Err(reason) => Ok((atoms::error(), reason).encode(env)),
-    }
-}
-
-/// Hands a task over: `{Tag, Task, Result}` will be sent to the caller. The task, or an error.
-#[rustler::nif]
-#[allow(clippy::too_many_arguments, reason = "no tuple is made for each call")]
-fn task_start<'a>(
-    env: Env<'a>,
-    target: Term<'a>,
-    tag: Atom,
-    operation: Term<'a>,
-    first: Term<'a>,
-    second: Term<'a>,
-    third: Term<'a>,
-    fourth: Term<'a>,
-) -> NifResult<Term<'a>> {
-    let target = Target::decode(target)?;
-    let task = ResourceArc::new(Task::new(env.pid(), tag));
-    let reference = task.encode(env);
-    let reply = Some((env.pid(), reference, Some(tag.to_term(env))));
-    let request = Request::new(op(operation)?, [first, second, third, fourth], reply, target.clone());
-    let Some(request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
-    if let Some(id) = request.id() {
-        task.name(id);
-    }
-    match target.accept(request) {
-        Ok(()) => Ok(reference),
-        Err(reason) => Ok((atoms::error(), reason).encode(env)),
-    }
-}
-
-/// Hands a stream over: `{py_stream, Stream, _}` will be sent to the owner, until that dies, and not more than `credit` values
-/// that it has not asked for. The stream, or an error.
-#[rustler::nif]
-#[allow(clippy::too_many_arguments, reason = "no tuple is made for each call")]
-fn stream_start<'a>(
-    env: Env<'a>,
-    target: Term<'a>,
-    owner: LocalPid,
-    credit: Term<'a>,
-    operation: Term<'a>,
-    first: Term<'a>,
-    second: Term<'a>,
-    third: Term<'a>,
-    fourth: Term<'a>,
-) -> NifResult<Term<'a>> {
-    let target = Target::decode(target)?;
-    let credit = if atoms::infinity() == credit { None } else { Some(credit.decode()?) };
-    let stream = ResourceArc::new(Stream::new(owner, credit));
-    let reference = stream.encode(env);
-    let tag = atoms::py_stream().to_term(env);
-    let reply = Some((owner, reference, Some(tag)));
-    let request = Request::new(op(operation)?, [first, second, third, fourth], reply, target.clone());
-    let Some(mut request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
-    if let Some(id) = request.id() {
-        stream.name(id);
-    }
-    request.piece = Some(Box::new(Piece::Flow(Flow::new(stream.clone()))));
-    if env.monitor(&stream, &owner).is_none() {
-        request.withdraw();
-        return Ok((atoms::error(), atoms::noproc()).encode(env));
-    }
-    match target.accept(request) {
-        Ok(()) => Ok((atoms::ok(), reference).encode(env)),
-        Err(reason) => Ok((atoms::error(), reason).encode(env)),
-    }
-}
-
 /// The consumer of a stream wants this many more.
 #[rustler::nif]
 fn stream_ack(stream: ResourceArc<Stream>, more: u64) -> Atom {
@@ -225,6 +121,22 @@ fn cancel(id: u64) -> bool {
     jobs::stop(Id::from_word(id))
 }
 
+/// The caller of a request waits on, and is told if the context that runs it ends; `closed` if it has.
+#[rustler::nif]
+fn wait<'a>(env: Env<'a>, id: u64, reference: Term<'a>) -> Term<'a> {
+    match waiter::wait(env.pid(), Id::from_word(id), reference) {
+        Some(waiter) => waiter.encode(env),
+        None => atoms::closed().encode(env),
+    }
+}
+
+/// It waits no longer.
+#[rustler::nif]
+fn wait_over(waiter: ResourceArc<Waiter>) -> Atom {
+    waiter.over();
+    atoms::ok()
+}
+
 /// Has the code of a task interrupted; its owner is told so. False if it was over.
 #[rustler::nif]
 fn task_interrupt(term: Term<'_>) -> bool {
@@ -251,8 +163,19 @@ fn callback_begin(env: Env<'_>, ticket: ResourceArc<Ticket>) -> bool {
 
 /// The answer of a callback. False if nobody waits for it.
 #[rustler::nif]
-fn callback_answer(ticket: ResourceArc<Ticket>, answer: Term<'_>) -> bool {
-    ticket.answer(answer)
+fn callback_answer<'a>(env: Env<'a>, ticket: Term<'a>, answer: Term<'a>) -> NifResult<Term<'a>> {
+    weight::run::<Answer>(env, &[ticket, answer])
+}
+
+struct Answer;
+
+impl Copies for Answer {
+    const NAME: &'static CStr = c"callback_answer";
+
+    fn run<'a>(env: Env<'a>, args: &[Term<'a>]) -> NifResult<Term<'a>> {
+        let &[ticket, answer] = args else { return Err(Error::BadArg) };
+        Ok(ticket.decode::<ResourceArc<Ticket>>()?.answer(answer).encode(env))
+    }
 }
 
 /// The calling process runs the function of a chain: its death is an answer.
@@ -263,8 +186,19 @@ fn schedule_begin(env: Env<'_>, continuation: ResourceArc<Continuation>) -> bool
 
 /// The answer to a chain. False for a cast: nobody will ever see it.
 #[rustler::nif]
-fn schedule_answer(env: Env<'_>, continuation: ResourceArc<Continuation>, answer: Term<'_>) -> bool {
-    continuation.answer(env, answer)
+fn schedule_answer<'a>(env: Env<'a>, continuation: Term<'a>, answer: Term<'a>) -> NifResult<Term<'a>> {
+    weight::run::<ScheduleAnswer>(env, &[continuation, answer])
+}
+
+struct ScheduleAnswer;
+
+impl Copies for ScheduleAnswer {
+    const NAME: &'static CStr = c"schedule_answer";
+
+    fn run<'a>(env: Env<'a>, args: &[Term<'a>]) -> NifResult<Term<'a>> {
+        let &[continuation, answer] = args else { return Err(Error::BadArg) };
+        Ok(continuation.decode::<ResourceArc<Continuation>>()?.answer(env, answer).encode(env))
+    }
 }
 
 /// Has a chain go on in Python.

@@ -286,8 +286,20 @@ impl Bridge {
     }
 }
 
+/// The arguments of a function that takes none by name: they would be lost without a word.
+pub(crate) fn positional<'py>(
+    py: Attached<'_>,
+    function: &str,
+    args: Args<'py>,
+) -> PyResult<&'py [Borrowed<'py>]> {
+    if args.named() > 0 {
+        return Err(Fault::type_error(format!("{function}() takes no keyword arguments")).raise(py));
+    }
+    Ok(args.positional())
+}
+
 fn call(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<Owned> {
-    let Some((name, args)) = args.positional().split_first() else {
+    let Some((name, args)) = positional(py, "call", args)?.split_first() else {
         return Err(Fault::type_error("call() needs the name of a function").raise(py));
     };
     callback::call(py, bridge, *name, args)
@@ -312,7 +324,7 @@ fn find(py: Attached<'_>, bridge: &Bridge, mail: &Mail, name: Borrowed<'_>) -> P
 }
 
 fn send(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<()> {
-    let &[to, message] = args.positional() else {
+    let &[to, message] = positional(py, "send", args)? else {
         return Err(Fault::type_error("send() takes a process and a message").raise(py));
     };
     let mail = Mail::new().ok_or_else(|| no_memory(py))?;
@@ -346,7 +358,7 @@ fn send(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<()> {
 }
 
 fn whereis(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<Option<Owned>> {
-    let &[name] = args.positional() else {
+    let &[name] = positional(py, "whereis", args)? else {
         return Err(Fault::type_error("whereis() takes a name").raise(py));
     };
     let mail = Mail::new().ok_or_else(|| no_memory(py))?;
@@ -354,7 +366,7 @@ fn whereis(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<Option
 }
 
 fn atom(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<Owned> {
-    let &[name] = args.positional() else {
+    let &[name] = positional(py, "atom", args)? else {
         return Err(Fault::type_error("atom() takes a name").raise(py));
     };
     let text = text_of_name(py, bridge, name)?;
@@ -362,13 +374,12 @@ fn atom(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<Owned> {
     let atom = match existing_atom(mail.env(), &text) {
         Some(atom) => atom,
         None => {
-            let mut made = crate::inbox::lock(&ATOMS_MADE);
-            if *made >= ATOM_LIMIT.load(Ordering::Relaxed) {
+            // Raising may run other code, so it is done without the lock.
+            if let Some(made) = too_many_atoms() {
                 return Err(
                     Fault::runtime(format!("no more than {made} atoms may be made from Python")).raise(py)
                 );
             }
-            *made += 1;
             make_atom(mail.env(), &text)
                 .ok_or_else(|| Fault::value_error("an atom has at most 255 characters").raise(py))?
         }
@@ -377,8 +388,18 @@ fn atom(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<Owned> {
     Ok(bridge.atom.create(py, Atom { saved })?.into_object())
 }
 
+/// Counts one more atom, or says how many were made if that is the limit.
+fn too_many_atoms() -> Option<usize> {
+    let mut made = crate::inbox::lock(&ATOMS_MADE);
+    if *made >= ATOM_LIMIT.load(Ordering::Relaxed) {
+        return Some(*made);
+    }
+    *made += 1;
+    None
+}
+
 fn has_function(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<bool> {
-    let &[name] = args.positional() else {
+    let &[name] = positional(py, "has_function", args)? else {
         return Err(Fault::type_error("has_function() takes a name").raise(py));
     };
     let text = text_of_name(py, bridge, name)?;

@@ -22,7 +22,6 @@ use crate::pool::{POOL, Place};
 use crate::python;
 use crate::request::Request;
 use crate::runner::Runner;
-use crate::watch;
 
 const BATCH: usize = 256;
 /// Nested conversions and deep Python code need room.
@@ -39,7 +38,7 @@ pub(crate) struct Seat {
     lease: Mutex<Option<ResourceArc<Binding>>>,
     /// The calls to Erlang that the thread waits in, the innermost last.
     waits: Mutex<Vec<Arc<Suspension>>>,
-    stop: AtomicBool,
+    stop: Arc<AtomicBool>,
     reserve: bool,
     runner: OnceLock<Arc<Runner>>,
 }
@@ -118,20 +117,25 @@ impl Seat {
         self.runner.get().cloned()
     }
 
+    /// The word that says so, for its thread to look at.
+    pub(crate) fn stopped(&self) -> Arc<AtomicBool> {
+        self.stop.clone()
+    }
+
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
 
     pub(crate) fn stop(self: &Arc<Self>) {
-        if self.stop.swap(true, Ordering::AcqRel) {
+        if self.stop.swap(true, Ordering::SeqCst) {
             return;
         }
         POOL.part(self);
         drop(self.inbox.close());
         self.lend(None);
         self.inbox.nudge();
-        for id in self.runner.get().map(|runner| runner.ids()).unwrap_or_default() {
-            watch::interrupt(id);
+        if let Some(runner) = self.runner.get() {
+            runner.abandon();
         }
     }
 
@@ -169,7 +173,7 @@ impl Seat {
             waiting: AtomicUsize::new(0),
             lease: Mutex::new(None),
             waits: Mutex::new(Vec::new()),
-            stop: AtomicBool::new(false),
+            stop: Arc::new(AtomicBool::new(false)),
             reserve,
             runner: OnceLock::new(),
         })

@@ -13,6 +13,7 @@ use crate::objects::Kept;
 use crate::request::{Op, Piece, Request};
 use crate::runner::Runner;
 use crate::stats::STATS;
+use crate::waiter::Known;
 use crate::{atoms, errors, output, slice, stream, watch};
 
 /// Why there is no result.
@@ -48,7 +49,7 @@ pub(crate) fn perform(
     if matches!(request.piece.as_deref(), Some(Piece::Flow(_))) {
         return stream::perform(py, bridge, runner, namespace, request);
     }
-    runner.enter(request.id().zip(request.caller()));
+    runner.enter(request.id().zip(request.caller()), request.task.clone().map(Known::Task));
     if !request.is_wanted() {
         STATS.skipped.fetch_add(1, Ordering::Relaxed);
         runner.leave(py);

@@ -57,7 +57,7 @@ pub(crate) fn begin(py: Attached<'_>, floor: &Arc<Floor>, request: Request) {
 }
 
 fn start(py: Attached<'_>, bridge: &Bridge, runner: &Runner, floor: &Arc<Floor>, mut request: Request) {
-    runner.enter(request.id().zip(request.caller()));
+    runner.enter(request.id().zip(request.caller()), None);
     if floor.is_stopped() {
         runner.leave(py);
         return exec::answer(py, bridge, request, Err(Reason::Word(atoms::closed())));
@@ -266,7 +266,7 @@ impl Job {
         let bridge = bridge::MODULE.state_of_type(py, &class)?;
         let runner = Runner::current();
         match (self.id, self.caller) {
-            (Some(id), Some(caller)) => runner.enter(Some((id, caller))),
+            (Some(id), Some(caller)) => runner.enter(Some((id, caller)), None),
             (id, _) => runner.enter_unwatched(id),
         }
         let outcome = match step() {

@@ -42,10 +42,13 @@ mod sandbox;
 mod slice;
 mod stats;
 mod stream;
+mod submit;
 mod table;
 mod target;
 mod task;
 mod terms;
+mod waiter;
 mod watch;
+mod weight;
 
 rustler::init!("py_nif");

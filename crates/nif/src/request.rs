@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use pyrt::Remote;
 use rustler::sys::ErlNifTerm;
-use rustler::{Encoder, Env, LocalPid, Term};
+use rustler::{Encoder, Env, LocalPid, ResourceArc, Term};
 
 use crate::atoms;
 use crate::beam::{self, Mail};
@@ -15,6 +15,7 @@ use crate::stats::STATS;
 use crate::stream::Flow;
 use crate::table::{self, Id};
 use crate::target::Target;
+use crate::task::Task;
 
 /// What is asked for. The terms are those given to `py_nif:submit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +55,8 @@ pub(crate) struct Request {
     /// Where it was sent to, and where it goes on.
     pub(crate) target: Target,
     pub(crate) piece: Option<Box<Piece>>,
+    /// The reference by which it is known, if it was not waited for.
+    pub(crate) task: Option<ResourceArc<Task>>,
 }
 
 /// What a request that is performed in pieces goes on with.
@@ -86,7 +89,7 @@ impl Request {
             }),
         };
         let terms = terms.map(|term| mail.keep(term));
-        Some(Self { op, mail: Some(mail), terms, wait, target, piece: None })
+        Some(Self { op, mail: Some(mail), terms, wait, target, piece: None, task: None })
     }
 
     /// Its id, if somebody waits for it.

@@ -7,7 +7,7 @@
 //! attached, and the owner takes it back when the request it was meant for leaves the stack.
 
 use std::cell::OnceCell;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use pyrt::{Attached, Obj, Remote, raise_in_thread, thread_ident};
@@ -19,6 +19,8 @@ use crate::inbox::lock;
 use crate::jobs;
 use crate::stats::STATS;
 use crate::table::Id;
+use crate::waiter::{self, Known};
+use crate::watch;
 
 /// A request that is being run.
 struct Frame {
@@ -30,6 +32,14 @@ struct Frame {
     interrupted: bool,
     /// Tells when the caller dies; made for requests that take their time.
     watch: Option<ResourceArc<CallerWatch>>,
+    /// The reference by which others know it.
+    known: Option<Known>,
+}
+
+impl Frame {
+    fn new(id: Id, caller: Option<LocalPid>, known: Option<Known>) -> Self {
+        Self { id, caller, age: 0, interrupted: false, watch: None, known }
+    }
 }
 
 enum Level {
@@ -48,6 +58,8 @@ pub(crate) struct Runner {
     pub(crate) namespace: Option<Remote>,
     /// The context whose thread it is.
     seat: Option<Weak<Seat>>,
+    /// Whether that is to end.
+    stopped: Arc<AtomicBool>,
 }
 
 static RUNNERS: Mutex<Vec<Weak<Runner>>> = Mutex::new(Vec::new());
@@ -63,8 +75,11 @@ impl Runner {
             current
                 .get_or_init(|| {
                     let ident = thread_ident();
-                    let seat = Seat::current().map(|seat| Arc::downgrade(&seat));
-                    let runner = Arc::new(Self { ident, stack: Mutex::new(Vec::new()), namespace, seat });
+                    let seat = Seat::current();
+                    let stopped = seat.as_ref().map(|seat| seat.stopped()).unwrap_or_default();
+                    let seat = seat.map(|seat| Arc::downgrade(&seat));
+                    let stack = Mutex::new(Vec::new());
+                    let runner = Arc::new(Self { ident, stack, namespace, seat, stopped });
                     let mut all = lock(&RUNNERS);
                     all.retain(|other| other.strong_count() > 0);
                     all.push(Arc::downgrade(&runner));
@@ -100,20 +115,40 @@ impl Runner {
     }
 
     /// A request begins.
-    pub(crate) fn enter(&self, request: Option<(Id, LocalPid)>) {
-        let level = match request {
-            Some((id, caller)) => {
-                Level::Running(Frame { id, caller: Some(caller), age: 0, interrupted: false, watch: None })
-            }
-            None => Level::Cast,
+    pub(crate) fn enter(&self, request: Option<(Id, LocalPid)>, known: Option<Known>) {
+        let Some((id, caller)) = request else {
+            lock(&self.stack).push(Level::Cast);
+            return;
         };
-        lock(&self.stack).push(level);
+        lock(&self.stack).push(Level::Running(Frame::new(id, Some(caller), known)));
+        // One that ends has looked at the stack before, or it does so now.
+        if self.is_stopped() {
+            self.abandon();
+        }
+    }
+
+    /// Whether it is the thread of a context that is to end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// The context ends: what runs is interrupted, and who waits for it is told at once.
+    pub(crate) fn abandon(&self) {
+        let running = |level: &Level| match level {
+            Level::Running(frame) => Some((frame.id, frame.known.clone())),
+            Level::Cast | Level::Waiting(_) => None,
+        };
+        let all: Vec<_> = lock(&self.stack).iter().filter_map(running).collect();
+        for (id, known) in all {
+            waiter::closed(id, known);
+            watch::interrupt(id);
+        }
     }
 
     /// Something begins that can be interrupted by its id, but whose caller does not matter.
     pub(crate) fn enter_unwatched(&self, id: Option<Id>) {
         let level = match id {
-            Some(id) => Level::Running(Frame { id, caller: None, age: 0, interrupted: false, watch: None }),
+            Some(id) => Level::Running(Frame::new(id, None, None)),
             None => Level::Cast,
         };
         lock(&self.stack).push(level);
@@ -140,12 +175,6 @@ impl Runner {
         while self.depth() > depth {
             self.leave(py);
         }
-    }
-
-    /// The requests on the stack.
-    pub(crate) fn ids(&self) -> Vec<Id> {
-        let running = |level: &Level| if let Level::Running(frame) = level { Some(frame.id) } else { None };
-        lock(&self.stack).iter().filter_map(running).collect()
     }
 
     /// The request on top waits for Erlang.

@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use pyrt::{Args, Attached, Fault, PyResult};
 
-use crate::bridge::Bridge;
+use crate::bridge::{Bridge, positional};
 
 const WHOLE: i64 = 100;
 
@@ -37,7 +37,7 @@ pub(crate) fn end(outer: Outer) {
 
 /// `consume_time_slice(percent)`.
 pub(crate) fn consume(py: Attached<'_>, _bridge: &Bridge, args: Args<'_>) -> PyResult<bool> {
-    let &[percent] = args.positional() else {
+    let &[percent] = positional(py, "consume_time_slice", args)? else {
         return Err(Fault::type_error("consume_time_slice() takes a percentage").raise(py));
     };
     let refuse = || Fault::value_error("a percentage from 1 to 100 is expected").raise(py);

@@ -25,6 +25,7 @@ use crate::request::{Piece, Request};
 use crate::runner::Runner;
 use crate::stats::STATS;
 use crate::table::{self, Id};
+use crate::waiter::Known;
 use crate::{atoms, output, python, watch};
 
 /// How many values are sent before other threads of Python get their turn: an iterator in C gives none away by itself.
@@ -183,7 +184,7 @@ pub(crate) fn perform(
     mut request: Request,
 ) {
     let Some(Piece::Flow(mut flow)) = request.piece.take().map(|piece| *piece) else { return };
-    runner.enter(request.id().zip(request.caller()));
+    runner.enter(request.id().zip(request.caller()), Some(Known::Stream(flow.stream.clone())));
     let outcome = if request.is_wanted() {
         STATS.started.fetch_add(1, Ordering::SeqCst);
         watch::notice();

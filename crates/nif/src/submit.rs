@@ -1,0 +1,158 @@
+//! The functions of `py_nif` that hand requests over. Called by Erlang processes on schedulers, dirty ones if there is much to copy.
+
+use std::ffi::CStr;
+
+use rustler::{Atom, Encoder, Env, Error, LocalPid, NifResult, ResourceArc, Term};
+
+use crate::atoms;
+use crate::request::{Op, Piece, Request};
+use crate::stream::{Flow, Stream};
+use crate::table::Id;
+use crate::target::Target;
+use crate::task::Task;
+use crate::weight::{self, Copies};
+
+fn op(term: Term<'_>) -> NifResult<Op> {
+    let known = [
+        (atoms::call(), Op::Call),
+        (atoms::call_ref(), Op::CallRef),
+        (atoms::eval(), Op::Eval),
+        (atoms::exec(), Op::Exec),
+        (atoms::collect(), Op::Collect),
+        (atoms::collect_eval(), Op::CollectEval),
+        (atoms::task(), Op::Task),
+        (atoms::drain(), Op::Drain),
+    ];
+    known.into_iter().find(|(name, _)| *name == term).map(|(_, op)| op).ok_or(Error::BadArg)
+}
+
+/// Hands a request over: `{Ref, Result}` or `{Tag, Ref, Result}` will be sent to the caller. Its id, or an error.
+#[rustler::nif]
+#[allow(clippy::too_many_arguments, reason = "no tuple is made for each call")]
+fn submit<'a>(
+    env: Env<'a>,
+    target: Term<'a>,
+    reference: Term<'a>,
+    tag: Term<'a>,
+    operation: Term<'a>,
+    first: Term<'a>,
+    second: Term<'a>,
+    third: Term<'a>,
+    fourth: Term<'a>,
+) -> NifResult<Term<'a>> {
+    weight::run::<Submit>(env, &[target, reference, tag, operation, first, second, third, fourth])
+}
+
+struct Submit;
+
+impl Copies for Submit {
+    const NAME: &'static CStr = c"submit";
+
+    fn run<'a>(env: Env<'a>, args: &[Term<'a>]) -> NifResult<Term<'a>> {
+        let &[target, reference, tag, operation, first, second, third, fourth] = args else {
+            return Err(Error::BadArg);
+        };
+        let target = Target::decode(target)?;
+        let tag = (atoms::undefined() != tag).then_some(tag);
+        let reply = (atoms::undefined() != reference).then(|| (env.pid(), reference, tag));
+        let request = Request::new(op(operation)?, [first, second, third, fourth], reply, target.clone());
+        let Some(request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
+        let id = request.id().map_or(0, Id::word);
+        match target.accept(request) {
+            Ok(()) => Ok(id.encode(env)),
+            Err(reason) => Ok((atoms::error(), reason).encode(env)),
+        }
+    }
+}
+
+/// Hands a task over: `{Tag, Task, Result}` will be sent to the caller. The task, or an error.
+#[rustler::nif]
+#[allow(clippy::too_many_arguments, reason = "no tuple is made for each call")]
+fn task_start<'a>(
+    env: Env<'a>,
+    target: Term<'a>,
+    tag: Term<'a>,
+    operation: Term<'a>,
+    first: Term<'a>,
+    second: Term<'a>,
+    third: Term<'a>,
+    fourth: Term<'a>,
+) -> NifResult<Term<'a>> {
+    weight::run::<TaskStart>(env, &[target, tag, operation, first, second, third, fourth])
+}
+
+struct TaskStart;
+
+impl Copies for TaskStart {
+    const NAME: &'static CStr = c"task_start";
+
+    fn run<'a>(env: Env<'a>, args: &[Term<'a>]) -> NifResult<Term<'a>> {
+        let &[target, tag, operation, first, second, third, fourth] = args else { return Err(Error::BadArg) };
+        let target = Target::decode(target)?;
+        let tag: Atom = tag.decode()?;
+        let task = ResourceArc::new(Task::new(env.pid(), tag));
+        let reference = task.encode(env);
+        let reply = Some((env.pid(), reference, Some(tag.to_term(env))));
+        let request = Request::new(op(operation)?, [first, second, third, fourth], reply, target.clone());
+        let Some(mut request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
+        if let Some(id) = request.id() {
+            task.name(id);
+        }
+        request.task = Some(task);
+        match target.accept(request) {
+            Ok(()) => Ok(reference),
+            Err(reason) => Ok((atoms::error(), reason).encode(env)),
+        }
+    }
+}
+
+/// Hands a stream over: `{py_stream, Stream, _}` will be sent to the owner, until that dies, and not more than `credit` values
+/// that it has not asked for. The stream, or an error.
+#[rustler::nif]
+#[allow(clippy::too_many_arguments, reason = "no tuple is made for each call")]
+fn stream_start<'a>(
+    env: Env<'a>,
+    target: Term<'a>,
+    owner: Term<'a>,
+    credit: Term<'a>,
+    operation: Term<'a>,
+    first: Term<'a>,
+    second: Term<'a>,
+    third: Term<'a>,
+    fourth: Term<'a>,
+) -> NifResult<Term<'a>> {
+    weight::run::<StreamStart>(env, &[target, owner, credit, operation, first, second, third, fourth])
+}
+
+struct StreamStart;
+
+impl Copies for StreamStart {
+    const NAME: &'static CStr = c"stream_start";
+
+    fn run<'a>(env: Env<'a>, args: &[Term<'a>]) -> NifResult<Term<'a>> {
+        let &[target, owner, credit, operation, first, second, third, fourth] = args else {
+            return Err(Error::BadArg);
+        };
+        let target = Target::decode(target)?;
+        let owner: LocalPid = owner.decode()?;
+        let credit = if atoms::infinity() == credit { None } else { Some(credit.decode()?) };
+        let stream = ResourceArc::new(Stream::new(owner, credit));
+        let reference = stream.encode(env);
+        let tag = atoms::py_stream().to_term(env);
+        let reply = Some((owner, reference, Some(tag)));
+        let request = Request::new(op(operation)?, [first, second, third, fourth], reply, target.clone());
+        let Some(mut request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
+        if let Some(id) = request.id() {
+            stream.name(id);
+        }
+        request.piece = Some(Box::new(Piece::Flow(Flow::new(stream.clone()))));
+        if env.monitor(&stream, &owner).is_none() {
+            request.withdraw();
+            return Ok((atoms::error(), atoms::noproc()).encode(env));
+        }
+        match target.accept(request) {
+            Ok(()) => Ok((atoms::ok(), reference).encode(env)),
+            Err(reason) => Ok((atoms::error(), reason).encode(env)),
+        }
+    }
+}
