@@ -10,7 +10,7 @@
          an_expression_sees_its_locals/1,
          statements_define_what_main_has/1,
          an_exception_has_class_text_and_traceback/1,
-         an_unknown_exception_class_makes_no_atom/1,
+         s1_an_unknown_exception_class_makes_no_atom/1,
          bad_input_is_named/1,
          a_cast_runs/1,
          an_async_call_is_awaited/1,
@@ -21,12 +21,12 @@
          a_tight_loop_is_stopped_by_its_timeout/1,
          code_that_swallows_the_interrupt_is_stopped/1,
          an_interrupt_never_hits_the_next_request/1,
-         nothing_is_left_in_the_mailbox/1,
+         w5_nothing_is_left_in_the_mailbox/1,
          a_dead_caller_frees_its_context/1,
          queued_requests_of_the_dead_are_skipped/1,
          a_stuck_context_does_not_hold_others_up/1,
          a_reference_stays_in_python/1,
-         the_application_starts_again/1,
+         d5_the_application_starts_again/1,
          introspection_answers/1]).
 
 all() ->
@@ -79,7 +79,7 @@ an_exception_has_class_text_and_traceback(_Config) ->
     {match, _} = re:run(Text, "Traceback"),
     {match, _} = re:run(Text, "ZeroDivisionError: division by zero").
 
-an_unknown_exception_class_makes_no_atom(_Config) ->
+s1_an_unknown_exception_class_makes_no_atom(_Config) ->
     Before = erlang:system_info(atom_count),
     Raise = "(_ for _ in ()).throw(type('Made' + str(i) + 'Up', (Exception,), {})('x'))",
     [{error, {<<"Made", _/binary>>, <<"x">>}} = py:eval(Raise, #{i => I}) || I <- lists:seq(1, 50)],
@@ -193,7 +193,7 @@ an_interrupt_never_hits_the_next_request(_Config) ->
          {ok, 1} = py:call('__main__', busy, [0.0005])
      end || _ <- lists:seq(1, 100)].
 
-nothing_is_left_in_the_mailbox(_Config) ->
+w5_nothing_is_left_in_the_mailbox(_Config) ->
     [case py:eval("sum(range(2000))", #{}, T rem 2) of
          {ok, 1999000} -> ok;
          {error, timeout} -> ok
@@ -232,7 +232,7 @@ a_reference_stays_in_python(_Config) ->
     {ok, <<"<object object", _/binary>>} = py:call(builtins, repr, [Ref]),
     {error, {unconvertible, <<"object">>}} = py:call(builtins, object, []).
 
-the_application_starts_again(_Config) ->
+d5_the_application_starts_again(_Config) ->
     ok = application:stop(erlang_python),
     {ok, _} = application:ensure_all_started(erlang_python),
     {ok, 4.0} = py:call(math, sqrt, [16.0]),

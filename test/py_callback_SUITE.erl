@@ -8,12 +8,15 @@
          an_unregistered_function_is_gone/1,
          failures_have_class_and_reason/1,
          a_killed_callback_is_an_error/1,
-         the_code_around_a_call_runs_once/1,
-         nesting_needs_one_context_only/1,
+         w2_the_code_around_a_call_runs_once/1,
+         d2_nesting_needs_one_context_only/1,
          nesting_works_through_other_processes/1,
          a_context_that_hangs_is_stood_in_for/1,
          nesting_works_from_threads_and_executors/1,
-         many_callbacks_at_once_get_their_own_answers/1,
+         w1_many_callbacks_at_once_get_their_own_answers/1,
+         w1_ten_thousand_processes_call_back_and_get_their_own_answers/1,
+         w1_a_thousand_waits_at_once_are_answered_in_any_order/1,
+         d2_executors_call_erlang_while_their_context_waits_for_it/1,
          large_payloads_cross/1,
          a_timeout_breaks_a_wait_off/1,
          a_late_answer_is_dropped_and_counted/1,
@@ -78,7 +81,7 @@ a_killed_callback_is_an_error(_Config) ->
     {error, {<<"ErlangError">>, Text}} = exception(py:eval("erlang.suicide()")),
     {match, _} = re:run(Text, "callback_died").
 
-the_code_around_a_call_runs_once(_Config) ->
+w2_the_code_around_a_call_runs_once(_Config) ->
     ok = py:exec("before = after = 0\n"
                  "def count():\n"
                  "    global before, after\n"
@@ -89,11 +92,11 @@ the_code_around_a_call_runs_once(_Config) ->
     {ok, {1, 1}} = py:call('__main__', count, []),
     {ok, {2, 2}} = py:call('__main__', count, []).
 
-nesting_needs_one_context_only(_Config) ->
+d2_nesting_needs_one_context_only(_Config) ->
     1 = py:num_workers(),
     ok = py:exec("def down(n):\n    return n if n == 0 else 1 + erlang.eval(f'down({n - 1})')\n"),
     {ok, 1} = py:call('__main__', down, [1]),
-    {ok, 50} = py:call('__main__', down, [50]).
+    {ok, 150} = py:call('__main__', down, [150], #{}, infinity).
 
 %% The only context waits for a callback whose work is done by processes of their own.
 nesting_works_through_other_processes(_Config) ->
@@ -123,7 +126,7 @@ nesting_works_from_threads_and_executors(_Config) ->
     {ok, [1, 2, 3, 4, 5, 6, 7, 8]} = py:call('__main__', in_threads, [8]),
     {ok, _} = py:call('__main__', in_threads, [1]).
 
-many_callbacks_at_once_get_their_own_answers(_Config) ->
+w1_many_callbacks_at_once_get_their_own_answers(_Config) ->
     ok = py:register_function(later, fun([N]) -> receive after N rem 7 -> N * 3 end end),
     ok = py:exec("def many(threads, each):\n"
                  "    wrong = []\n"
@@ -136,6 +139,85 @@ many_callbacks_at_once_get_their_own_answers(_Config) ->
                  "    for t in all: t.join()\n"
                  "    return wrong\n"),
     {ok, []} = py:call('__main__', many, [100, 20], #{}, 60000).
+
+%% Three ways from Python: the thread of a context, or of a reserve; a thread of Python's own; an executor that all share.
+w1_ten_thousand_processes_call_back_and_get_their_own_answers(_Config) ->
+    Most = atomics:new(2, []),
+    ok = py:register_function(thrice, fun([N]) ->
+        Now = atomics:add_get(Most, 1, 1),
+        raise_to(Most, Now),
+        N rem 50 =:= 0 andalso receive after 1 -> ok end,
+        atomics:sub(Most, 1, 1),
+        {N, N * 3}
+    end),
+    ok = py:exec("import sys\n"
+                 "if not hasattr(sys, 'shared'): sys.shared = ThreadPoolExecutor(16)\n"
+                 "def by_context(n): return erlang.thrice(n)\n"
+                 "def by_executor(n): return sys.shared.submit(erlang.thrice, n).result()\n"
+                 "def by_thread(n):\n"
+                 "    said = []\n"
+                 "    thread = threading.Thread(target=lambda: said.append(erlang.thrice(n)))\n"
+                 "    thread.start()\n"
+                 "    thread.join()\n"
+                 "    return said[0]\n"),
+    Before = maps:get(callbacks, py:stats()),
+    Ways = {by_context, by_executor, by_context, by_thread, by_context},
+    Callers = [spawn_monitor(fun() ->
+        Way = element(N rem tuple_size(Ways) + 1, Ways),
+        {ok, {N, Answer}} = py:call('__main__', Way, [N], #{}, infinity),
+        Answer = N * 3,
+        {messages, []} = process_info(self(), messages)
+    end) || N <- lists:seq(1, 10000)],
+    [receive {'DOWN', Monitor, process, _, Reason} -> normal = Reason end || {_, Monitor} <- Callers],
+    true = maps:get(callbacks, py:stats()) - Before >= 10000,
+    ct:pal("at most ~b callbacks at once", [atomics:get(Most, 2)]),
+    {ok, _} = py:eval("(sys.shared.shutdown(), delattr(sys, 'shared'))"),
+    ok = py:unregister_function(thrice).
+
+raise_to(Most, Now) ->
+    Seen = atomics:get(Most, 2),
+    Now > Seen andalso atomics:compare_exchange(Most, 2, Seen, Now) =/= ok andalso raise_to(Most, Now).
+
+%% All of them wait before the first is answered, and then the last comes first, or any.
+w1_a_thousand_waits_at_once_are_answered_in_any_order(_Config) ->
+    Self = self(),
+    ok = py:register_function(gather, fun([N]) -> Self ! {waits, N, self()}, receive {answer, Answer} -> Answer end end),
+    ok = py:exec("def wait_all(n):\n"
+                 "    said = [None] * n\n"
+                 "    def work(i): said[i] = erlang.gather(i)\n"
+                 "    before = threading.stack_size(262144)\n"
+                 "    try:\n"
+                 "        threads = [threading.Thread(target=work, args=(i,)) for i in range(n)]\n"
+                 "        for t in threads: t.start()\n"
+                 "    finally: threading.stack_size(before)\n"
+                 "    for t in threads: t.join()\n"
+                 "    return said\n"),
+    [begin
+         Ref = py:call_async('__main__', wait_all, [1000]),
+         Waiting = [receive {waits, N, Pid} -> {N, Pid} end || _ <- lists:seq(1, 1000)],
+         [Pid ! {answer, [N, <<"for">>, N * N]} || {N, Pid} <- Order(Waiting)],
+         {ok, Said} = py:await(Ref, infinity),
+         Said = [[N, <<"for">>, N * N] || N <- lists:seq(0, 999)]
+     end || Order <- [fun lists:reverse/1, fun(All) -> [One || {_, One} <- lists:sort([{rand:uniform(), One} || One <- All])] end]],
+    ok = py:unregister_function(gather).
+
+%% The context itself waits for Erlang, and so do the threads it has started before: all are served.
+d2_executors_call_erlang_while_their_context_waits_for_it(_Config) ->
+    Self = self(),
+    ok = py:register_function(open_gate, fun([]) -> Self ! {gate, self()}, receive open -> opened end end),
+    ok = py:exec("def around(n):\n"
+                 "    with ThreadPoolExecutor(n) as pool:\n"
+                 "        futures = [pool.submit(erlang.eval, f'{i} * 2') for i in range(n * 5)]\n"
+                 "        gate = erlang.open_gate()\n"
+                 "        return [gate, [future.result() for future in futures]]\n"),
+    Ref = py:call_async('__main__', around, [8]),
+    Gate = receive {gate, Pid} -> Pid end,
+    %% Also others are served meanwhile.
+    {ok, 4.0} = py:call(math, sqrt, [16.0], #{}, infinity),
+    Gate ! open,
+    {ok, [<<"opened">>, Doubles]} = py:await(Ref, infinity),
+    Doubles = [I * 2 || I <- lists:seq(0, 39)],
+    ok = py:unregister_function(open_gate).
 
 large_payloads_cross(_Config) ->
     [{ok, true} = py:eval("(lambda d: erlang.echo(d) == [d])(b'\\xff' * n)", #{n => N}, 60000)

@@ -3,6 +3,7 @@
 
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([running_calls_hold_no_scheduler/1,
+         no_request_holds_a_normal_scheduler/1,
          numpy_works_inside_the_vm/1]).
 
 %% More than there are dirty schedulers for files.
@@ -35,6 +36,12 @@ running_calls_hold_no_scheduler(Config) ->
                   || N <- lists:seq(1, erlang:system_info(schedulers_online))],
     [receive {'DOWN', Monitor, process, Pid, normal} -> ok end || {Pid, Monitor} <- Everywhere],
     {ok, _} = file:read_file(code:which(?MODULE)),
+    %% Every dirty scheduler, of both kinds, and a heap that is collected on one.
+    [_ = erts_debug:dirty_cpu(wait, 1) || _ <- lists:seq(1, 2 * erlang:system_info(dirty_cpu_schedulers))],
+    [_ = erts_debug:dirty_io(wait, 1) || _ <- lists:seq(1, 2 * erlang:system_info(dirty_io_schedulers))],
+    Large = lists:seq(1, 1000000),
+    true = erlang:garbage_collect(),
+    1000000 = length(Large),
     [receive {py_response, Ref, Result} -> error({over_too_soon, Result}) after 0 -> ok end || Ref <- Calls],
     ok = file:write_file(Flag, ""),
     [{ok, <<"seen">>} = py:await(Ref) || Ref <- Calls].
@@ -42,6 +49,88 @@ running_calls_hold_no_scheduler(Config) ->
 work() ->
     _ = lists:sort([rand:uniform() || _ <- lists:seq(1, 10000)]),
     receive after 1 -> ok end.
+
+%% Whoever makes requests, or serves them, is on a scheduler for a moment only: `long_schedule' tells of those that stay there. A
+%% busy machine may be the reason for some of that, but not for every second request. So may it be for ticks that come late.
+-define(LONG, 20).
+
+no_request_holds_a_normal_scheduler(_Config) ->
+    _ = py_pool:broadcast("import erlang\n"
+                          "def give(n): return list(range(n))\n"
+                          "def pairs(n): return {i: str(i) for i in range(n)}\n"
+                          "def back(n): return len(erlang.returned(list(range(n))))\n"
+                          "def fail(n): raise ValueError('x' * n)\n"),
+    ok = py:register_function(returned, fun([List]) -> List end),
+    Numbers = fun() -> lists:seq(1, 2000000) end,
+    Map = fun() -> maps:from_list([{N, N} || N <- lists:seq(1, 300000)]) end,
+    Nested = fun() -> [{N, [N, #{n => N}]} || N <- lists:seq(1, 200000)] end,
+    Bytes = fun() -> binary:copy(<<255>>, 1 bsl 26) end,
+    Nothing = fun() -> none end,
+    Kinds = [{small_call, 300, Nothing, fun(_) -> {ok, 4.0} = py:call(math, sqrt, [16.0]) end},
+             {cast, 300, Nothing, fun(_) -> ok = py:cast(math, sqrt, [16.0]) end},
+             {task, 300, Nothing, fun(_) -> {ok, 4.0} = py:await(py:call_async(math, sqrt, [16.0])) end},
+             {callback, 300, Nothing, fun(_) -> {ok, 10} = py:call('__main__', back, [10]) end},
+             {stream, 50, Nothing, fun(_) -> {ok, [_ | _]} = py:stream('__main__', give, [100]) end},
+             {bind, 100, Nothing, fun(_) -> ok = py:bind(), ok = py:unbind() end},
+             {error, 100, Nothing, fun(_) -> {error, R} = py:call('__main__', fail, [100000]), py:format_error(R) end},
+             {large_list, 8, Numbers, fun(List) -> {ok, 2000000} = py:call(builtins, len, [List]) end},
+             {large_cast, 8, Numbers, fun(List) -> ok = py:cast(builtins, len, [List]) end},
+             {large_task, 8, Numbers, fun(List) -> {ok, 2000000} = py:await(py:call_async(builtins, len, [List])) end},
+             {large_locals, 8, Numbers, fun(List) -> {ok, 2000000} = py:eval("len(x)", #{x => List}) end},
+             {large_map, 8, Map, fun(All) -> {ok, 300000} = py:call(builtins, len, [All]) end},
+             {nested, 8, Nested, fun(All) -> {ok, 200000} = py:call(builtins, len, [All]) end},
+             {bytes, 8, Bytes, fun(All) -> {ok, All} = py:call(copy, copy, [{bytes, All}]) end},
+             {large_answer, 8, Nothing, fun(_) -> {ok, [0 | _]} = py:call('__main__', give, [2000000]) end},
+             {large_pairs, 8, Nothing, fun(_) -> {ok, #{7 := <<"7">>}} = py:call('__main__', pairs, [200000]) end},
+             {large_callback, 8, Nothing, fun(_) -> {ok, 1000000} = py:call('__main__', back, [1000000]) end}],
+    Results = [held(Kind) || Kind <- Kinds],
+    ok = py:unregister_function(returned),
+    [] = [Result || {_, Times, Held, Late, Ticks} = Result <- Results, Held * 2 >= Times orelse Late * 2 >= Ticks].
+
+%% How often one of our processes held a scheduler while requests of one kind were made, and how many ticks came late.
+held({Kind, Times, Prepare, Request}) ->
+    Self = self(),
+    {Worker, Done} = spawn_monitor(fun() ->
+        Prepared = Prepare(),
+        true = erlang:garbage_collect(),
+        Self ! ready,
+        receive go -> ok end,
+        [begin _ = Request(Prepared), ok end || _ <- lists:seq(1, Times)],
+        Self ! {held, Kind},
+        receive stop -> ok end
+    end),
+    receive ready -> ok; {'DOWN', Done, _, _, Why} -> error({Kind, Why}) end,
+    undefined = erlang:system_monitor(Self, [{long_schedule, ?LONG}]),
+    Tickers = [spawn_opt(fun() -> tick(Self, []) end, [link, {priority, high}, {scheduler, N}])
+               || N <- lists:seq(1, erlang:system_info(schedulers_online))],
+    Worker ! go,
+    receive {held, Kind} -> ok; {'DOWN', Done, _, _, Reason} -> error({Kind, Reason}) end,
+    [Ticker ! stop || Ticker <- Tickers],
+    Ticks = lists:sort(lists:append([receive {ticks, Ticker, All} -> All end || Ticker <- Tickers])),
+    _ = erlang:system_monitor(undefined),
+    Worker ! stop,
+    receive {'DOWN', Done, _, _, normal} -> ok end,
+    Events = events(),
+    Ours = [Info || {Pid, Info} <- Events, Pid =:= Worker orelse ours(proplists:get_value(in, Info)) orelse ours(proplists:get_value(out, Info))],
+    Late = length([Tick || Tick <- Ticks, Tick > 50]),
+    ct:pal("~p: ~b of ~b held a scheduler for ~b ms; ticks: ~b, late by ~p ms at the most, ~p ms in the middle~n~p",
+           [Kind, length(Ours), Times, ?LONG, length(Ticks), lists:last(Ticks), lists:nth((length(Ticks) + 1) div 2, Ticks), Ours]),
+    {Kind, Times, length(Ours), Late, length(Ticks)}.
+
+events() ->
+    receive {monitor, Pid, long_schedule, Info} -> [{Pid, Info} | events()] after 0 -> [] end.
+
+ours({Module, _, _}) -> lists:prefix("py", atom_to_list(Module));
+ours(_) -> false.
+
+%% How late each wait for 5 ms was over, at least one.
+tick(To, Late) ->
+    Due = erlang:monotonic_time(millisecond) + 5,
+    receive
+        stop when Late =/= [] -> To ! {ticks, self(), Late}
+    after 5 ->
+        tick(To, [max(0, erlang:monotonic_time(millisecond) - Due) | Late])
+    end.
 
 %% An extension module of the big sort: it finds Python's symbols, and its calls stay on the threads they began on.
 numpy_works_inside_the_vm(_Config) ->

@@ -1,7 +1,7 @@
 %% What the suites share: starting the application, and waiting for something to become true.
 -module(py_test).
 
--export([start/0, start/1, stop/0, cases/1, wait_until/1]).
+-export([start/0, start/1, stop/0, cases/1, wait_until/1, wait_until/2]).
 
 start() ->
     start([]).
@@ -25,6 +25,7 @@ cases(Module) ->
 wait_until(Condition) ->
     wait_until(Condition, 2000).
 
+%% With so many looks, 5 ms apart.
 wait_until(_Condition, 0) ->
     error({never_came_true, py:stats()});
 wait_until(Condition, Tries) ->

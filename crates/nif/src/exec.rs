@@ -49,7 +49,7 @@ pub(crate) fn perform(
     if matches!(request.piece.as_deref(), Some(Piece::Flow(_))) {
         return stream::perform(py, bridge, runner, namespace, request);
     }
-    runner.enter(request.id().zip(request.caller()), request.task.clone().map(Known::Task));
+    runner.enter(request.id().zip(request.caller()), request.task().map(Known::Task));
     if !request.is_wanted() {
         STATS.skipped.fetch_add(1, Ordering::Relaxed);
         runner.leave(py);

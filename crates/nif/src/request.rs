@@ -42,8 +42,15 @@ struct Wait {
     id: Id,
     pid: LocalPid,
     reference: ErlNifTerm,
-    /// The first element of `{Tag, Ref, Result}`; without one it is `{Ref, Result}`.
-    tag: Option<ErlNifTerm>,
+    tag: Tag,
+}
+
+/// The first element of `{Tag, Ref, Result}`; without one it is `{Ref, Result}`.
+enum Tag {
+    None,
+    Word(ErlNifTerm),
+    /// That of a task, which is the reference as well.
+    Task(Box<ResourceArc<Task>>),
 }
 
 /// One piece of work.
@@ -55,8 +62,6 @@ pub(crate) struct Request {
     /// Where it was sent to, and where it goes on.
     pub(crate) target: Target,
     pub(crate) piece: Option<Box<Piece>>,
-    /// The reference by which it is known, if it was not waited for.
-    pub(crate) task: Option<ResourceArc<Task>>,
 }
 
 /// What a request that is performed in pieces goes on with.
@@ -85,11 +90,27 @@ impl Request {
                 id: table::open()?,
                 pid,
                 reference: mail.keep(reference),
-                tag: tag.map(|tag| mail.keep(tag)),
+                tag: tag.map_or(Tag::None, |tag| Tag::Word(mail.keep(tag))),
             }),
         };
         let terms = terms.map(|term| mail.keep(term));
-        Some(Self { op, mail: Some(mail), terms, wait, target, piece: None, task: None })
+        Some(Self { op, mail: Some(mail), terms, wait, target, piece: None })
+    }
+
+    /// Says which task it is. Its id is the request's.
+    pub(crate) fn belong_to(&mut self, task: ResourceArc<Task>) {
+        if let Some(wait) = &mut self.wait {
+            task.name(wait.id);
+            wait.tag = Tag::Task(Box::new(task));
+        }
+    }
+
+    /// The task it is, if it is one.
+    pub(crate) fn task(&self) -> Option<ResourceArc<Task>> {
+        match self.wait.as_ref()?.tag {
+            Tag::Task(ref task) => Some(ResourceArc::clone(task)),
+            Tag::None | Tag::Word(_) => None,
+        }
     }
 
     /// Its id, if somebody waits for it.
@@ -152,9 +173,10 @@ impl Request {
             // SAFETY: kept in this mail by `new`.
             let reference = unsafe { mail.term(wait.reference) };
             let message = match wait.tag {
-                None => (reference, result).encode(mail.env()),
+                Tag::None => (reference, result).encode(mail.env()),
                 // SAFETY: as above.
-                Some(tag) => (unsafe { mail.term(tag) }, reference, result).encode(mail.env()),
+                Tag::Word(tag) => (unsafe { mail.term(tag) }, reference, result).encode(mail.env()),
+                Tag::Task(task) => (task.tag(), reference, result).encode(mail.env()),
             };
             message.as_c_arg()
         };

@@ -177,6 +177,12 @@ impl Runner {
         }
     }
 
+    /// The requests on the stack.
+    pub(crate) fn ids(&self) -> Vec<Id> {
+        let running = |level: &Level| if let Level::Running(frame) = level { Some(frame.id) } else { None };
+        lock(&self.stack).iter().filter_map(running).collect()
+    }
+
     /// The request on top waits for Erlang.
     pub(crate) fn suspend(&self, suspension: Arc<Suspension>) {
         lock(&self.stack).push(Level::Waiting(suspension));

@@ -92,13 +92,10 @@ impl Copies for TaskStart {
         let tag: Atom = tag.decode()?;
         let task = ResourceArc::new(Task::new(env.pid(), tag));
         let reference = task.encode(env);
-        let reply = Some((env.pid(), reference, Some(tag.to_term(env))));
+        let reply = Some((env.pid(), reference, None));
         let request = Request::new(op(operation)?, [first, second, third, fourth], reply, target.clone());
         let Some(mut request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
-        if let Some(id) = request.id() {
-            task.name(id);
-        }
-        request.task = Some(task);
+        request.belong_to(task);
         match target.accept(request) {
             Ok(()) => Ok(reference),
             Err(reason) => Ok((atoms::error(), reason).encode(env)),

@@ -46,7 +46,11 @@ pub(crate) fn run<'a, F: Copies>(env: Env<'a>, args: &[Term<'a>]) -> NifResult<T
 
 /// # Safety
 /// For the VM to call.
-unsafe extern "C" fn entry<F: Copies>(env: *mut ErlNifEnv, argc: c_int, argv: *const ErlNifTerm) -> ErlNifTerm {
+unsafe extern "C" fn entry<F: Copies>(
+    env: *mut ErlNifEnv,
+    argc: c_int,
+    argv: *const ErlNifTerm,
+) -> ErlNifTerm {
     let lifetime = ();
     // SAFETY: the VM gives an environment, and so many terms of it, for as long as this runs.
     let (scope, words) = unsafe {
@@ -108,7 +112,9 @@ fn elements<'t>(tuple: &'t Term<'_>) -> &'t [ErlNifTerm] {
     let (mut arity, mut first) = (0, std::ptr::null());
     // SAFETY: a term of its environment; the elements stay where they are for as long as that.
     unsafe {
-        if enif_get_tuple(tuple.get_env().as_c_arg(), tuple.as_c_arg(), &mut arity, &mut first) == 0 || arity <= 0 {
+        if enif_get_tuple(tuple.get_env().as_c_arg(), tuple.as_c_arg(), &mut arity, &mut first) == 0
+            || arity <= 0
+        {
             return &[];
         }
         std::slice::from_raw_parts(first, usize::try_from(arity).unwrap_or(0))
