@@ -21,6 +21,7 @@
          a_tight_loop_is_stopped_by_its_timeout/1,
          code_that_swallows_the_interrupt_is_stopped/1,
          an_interrupt_never_hits_the_next_request/1,
+         an_interrupt_does_not_hit_a_thread_that_is_being_started/1,
          w5_nothing_is_left_in_the_mailbox/1,
          a_dead_caller_frees_its_context/1,
          queued_requests_of_the_dead_are_skipped/1,
@@ -192,6 +193,17 @@ an_interrupt_never_hits_the_next_request(_Config) ->
          end,
          {ok, 1} = py:call('__main__', busy, [0.0005])
      end || _ <- lists:seq(1, 100)].
+
+%% It would end without a word, and who starts it would wait for it for ever.
+an_interrupt_does_not_hit_a_thread_that_is_being_started(_Config) ->
+    _ = py_pool:broadcast("import threading\n"
+                          "def start_many():\n"
+                          "    while True:\n"
+                          "        thread = threading.Thread(target=int)\n"
+                          "        thread.start()\n"
+                          "        thread.join()\n"),
+    [{error, timeout} = py:call('__main__', start_many, [], #{}, 1 + N rem 3) || N <- lists:seq(1, 300)],
+    py_test:wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end).
 
 w5_nothing_is_left_in_the_mailbox(_Config) ->
     [case py:eval("sum(range(2000))", #{}, T rem 2) of

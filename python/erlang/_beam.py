@@ -11,7 +11,7 @@ import sys
 import traceback
 from typing import Any
 
-from . import _logging, _loops, _output, _sandbox, _venv
+from . import _logging, _loops, _output, _sandbox, _threads, _venv
 from ._bridge import (
     Atom,
     Pid,
@@ -142,5 +142,6 @@ def __getattr__(name: str) -> Any:
 
 _output.install()
 _loops.install()
+_threads.install()
 _sandbox.install()
 _logging.install()

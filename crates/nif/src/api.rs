@@ -7,10 +7,11 @@ use std::sync::PoisonError;
 use rustler::{Atom, Encoder, Env, Error, LocalPid, NifResult, ResourceArc, Term};
 
 use crate::binding::Binding;
-use crate::bridge::{ATOM_LIMIT, FUNCTIONS};
+use crate::bridge::FUNCTIONS;
 use crate::callback::{self, Ticket};
 use crate::chain::Continuation;
 use crate::context::Context;
+use crate::convert::ATOM_LIMIT;
 use crate::pool::POOL;
 use crate::python::{self, Choice};
 use crate::stats::STATS;

@@ -1,8 +1,7 @@
 //! The module `erlang._bridge`: what Python calls of the BEAM, and what conversion knows per interpreter. Attached threads only.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, RwLock};
+use std::sync::RwLock;
 
 use pyrt::{
     Args, Attached, Borrowed, Confined, Fault, Fixed, Function, Guarded, Imported, Instance, Module,
@@ -12,15 +11,11 @@ use rustler::sys::{ErlNifTerm, enif_whereis_pid};
 use rustler::{Encoder, Env, LocalPid, Term};
 
 use crate::beam::Mail;
-use crate::convert::{existing_atom, make_atom, text_of, to_term};
+use crate::convert::{existing_atom, make_atom, text_of, to_term, too_many_atoms};
 use crate::job::Job;
 use crate::marker::Marker;
 use crate::terms::{Atom, Opaque, Pid, Ref, Saved};
-use crate::{atoms, callback, event_loop, marker, output, promise, slice};
-
-/// How many atoms Python may make in the life of the VM, beyond those there are.
-pub(crate) static ATOM_LIMIT: AtomicUsize = AtomicUsize::new(10_000);
-static ATOMS_MADE: Mutex<usize> = Mutex::new(0);
+use crate::{atoms, callback, event_loop, marker, output, promise, slice, threads};
 
 /// The names of the Erlang functions that Python may call.
 pub(crate) static FUNCTIONS: RwLock<Option<HashSet<String>>> = RwLock::new(None);
@@ -149,6 +144,11 @@ impl Module for Bridge {
             c"schedule_inline",
             marker::schedule_inline,
             c"schedule_inline(module, func, args=None, kwargs=None)\n--\n\nReturned, it has a function go on, at once.",
+        ),
+        Function::fast(
+            c"start_thread",
+            threads::start_thread,
+            c"start_thread(start, begun, function, args, *kwargs)\n--\n\nStarts a thread, uninterrupted.",
         ),
         Function::fast(
             c"consume_time_slice",
@@ -386,16 +386,6 @@ fn atom(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<Owned> {
     };
     let saved = Saved::atom(atom, &text).ok_or_else(|| no_memory(py))?;
     Ok(bridge.atom.create(py, Atom { saved })?.into_object())
-}
-
-/// Counts one more atom, or says how many were made if that is the limit.
-fn too_many_atoms() -> Option<usize> {
-    let mut made = crate::inbox::lock(&ATOMS_MADE);
-    if *made >= ATOM_LIMIT.load(Ordering::Relaxed) {
-        return Some(*made);
-    }
-    *made += 1;
-    None
 }
 
 fn has_function(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<bool> {

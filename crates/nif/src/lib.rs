@@ -47,6 +47,7 @@ mod table;
 mod target;
 mod task;
 mod terms;
+mod threads;
 mod waiter;
 mod watch;
 mod weight;

@@ -60,6 +60,9 @@ pub(crate) struct Runner {
     seat: Option<Weak<Seat>>,
     /// Whether that is to end.
     stopped: Arc<AtomicBool>,
+    /// Whether it is not to be interrupted for a moment, and whether it was to be meanwhile.
+    held: AtomicBool,
+    due: AtomicBool,
 }
 
 static RUNNERS: Mutex<Vec<Weak<Runner>>> = Mutex::new(Vec::new());
@@ -79,7 +82,15 @@ impl Runner {
                     let stopped = seat.as_ref().map(|seat| seat.stopped()).unwrap_or_default();
                     let seat = seat.map(|seat| Arc::downgrade(&seat));
                     let stack = Mutex::new(Vec::new());
-                    let runner = Arc::new(Self { ident, stack, namespace, seat, stopped });
+                    let runner = Arc::new(Self {
+                        ident,
+                        stack,
+                        namespace,
+                        seat,
+                        stopped,
+                        held: AtomicBool::new(false),
+                        due: AtomicBool::new(false),
+                    });
                     let mut all = lock(&RUNNERS);
                     all.retain(|other| other.strong_count() > 0);
                     all.push(Arc::downgrade(&runner));
@@ -107,6 +118,15 @@ impl Runner {
             Level::Waiting(_) => None,
         };
         lock(&self.stack).iter().rev().find_map(running).flatten()
+    }
+
+    /// Runs `f` without interrupts for this thread. Whether there was to be one comes with its result.
+    pub(crate) fn uninterrupted<T>(f: impl FnOnce() -> T) -> (T, bool) {
+        let Some(runner) = CURRENT.with(|current| current.get().cloned()) else { return (f(), false) };
+        runner.held.store(true, Ordering::Release);
+        let result = f();
+        runner.held.store(false, Ordering::Release);
+        (result, runner.due.swap(false, Ordering::AcqRel))
     }
 
     /// All there are.
@@ -214,6 +234,11 @@ impl Runner {
             return false;
         }
         STATS.interrupted.fetch_add(1, Ordering::Relaxed);
+        // Both are attached, so it does not change meanwhile.
+        if self.held.load(Ordering::Acquire) {
+            self.due.store(true, Ordering::Release);
+            return true;
+        }
         match stack.last() {
             Some(Level::Waiting(suspension)) => suspension.interrupt(),
             _ => {

@@ -1,11 +1,16 @@
 //! Atoms as text. NIF 2.16 knows Latin-1 only, so the others go by way of the external format (ATOM_UTF8_EXT of erl_ext_dist).
 
+use std::mem::MaybeUninit;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use rustler::sys::{
     ERL_NIF_BIN2TERM_SAFE, ErlNifBinary, ErlNifCharEncoding, ErlNifTerm, enif_binary_to_term, enif_get_atom,
     enif_make_atom_len, enif_make_existing_atom_len, enif_release_binary, enif_term_to_binary,
 };
 use rustler::{Env, Term};
-use std::mem::MaybeUninit;
+
+use crate::inbox::lock;
 
 const VERSION: u8 = 131;
 const ATOM_UTF8: u8 = 118;
@@ -100,4 +105,18 @@ pub(crate) fn make_atom<'a>(env: Env<'a>, text: &str) -> Option<Term<'a>> {
         }),
         None => from_external(env, text, 0),
     }
+}
+
+/// How many atoms Python may make in the life of the VM, beyond those there are.
+pub(crate) static ATOM_LIMIT: AtomicUsize = AtomicUsize::new(10_000);
+static ATOMS_MADE: Mutex<usize> = Mutex::new(0);
+
+/// Counts one more atom, or says how many were made if that is the limit.
+pub(crate) fn too_many_atoms() -> Option<usize> {
+    let mut made = lock(&ATOMS_MADE);
+    if *made >= ATOM_LIMIT.load(Ordering::Relaxed) {
+        return Some(*made);
+    }
+    *made += 1;
+    None
 }

@@ -12,7 +12,7 @@ mod to_term;
 use pyrt::{Attached, Kind, Raised};
 use rustler::{Encoder, Env, Term};
 
-pub(crate) use atom::{existing_atom, make_atom, text_of};
+pub(crate) use atom::{ATOM_LIMIT, existing_atom, make_atom, text_of, too_many_atoms};
 pub(crate) use to_python::to_python;
 pub(crate) use to_term::{to_term, to_terms};
 
