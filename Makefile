@@ -7,6 +7,7 @@ SUITE  ?=
 QUICK  ?=
 MINUTES ?= 3
 CHAOS_SEED ?=
+REDUCED ?=
 export PYTHON CARGO
 
 # Compiled Python goes with the other build products, so `clean` is two directories.
@@ -17,12 +18,12 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 PY_BUILD = $(eval PY_BUILD := $(firstword $(shell $(PYTHON) tools/interpreter.py)))$(PY_BUILD)
 VENV = $(PY_BUILD)/venv/bin
 
-PY_SOURCES = $(wildcard tools python pytests bench)
+PY_SOURCES = $(wildcard tools python pytests bench fuzz)
 
 # The crates that know Python are built for one Python at a time, below its own directory.
 PY_CRATES = pyrt pyloop pyext
 # Those that know the BEAM too find libpython when they are loaded.
-NIF_CRATES = loader nif
+NIF_CRATES = loader nif fuzz
 FOR_PYTHON = PYO3_PYTHON=$(abspath $(VENV)/python) CARGO_TARGET_DIR=$(abspath $(PY_BUILD))/target $(CARGO)
 PY_PACKAGES = $(addprefix -p ,$(PY_CRATES))
 NIF_PACKAGES = $(addprefix -p ,$(NIF_CRATES))
@@ -33,14 +34,14 @@ FOR_NIF = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(abspath $(VENV)/python) \
 FOR_ERLANG = PYTHON=$(abspath $(VENV)/python) REBAR_BASE_DIR=$(CURDIR)/build/erl
 
 # What is quick to fail stands first.
-TESTS = test-rust test-python test-erlang test-release test-vm test-loop test-programs test-install test-free-threaded \
+TESTS = test-rust test-python test-erlang test-fuzz test-release test-vm test-loop test-programs test-install test-free-threaded \
 	conformance conformance-suites test-loom test-tools test-tsan
 
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup ext pythons run run-evloop test $(TESTS) test-valgrind report-uvloop soak chaos lint lint-layers \
-	lint-rust lint-python lint-erlang fmt bench doctor clean
+.PHONY: help setup ext pythons otp run run-evloop test $(TESTS) test-matrix fuzz test-valgrind report-uvloop soak chaos lint \
+	lint-layers lint-rust lint-python lint-erlang fmt bench doctor clean
 
 help: ## this list
 	@echo 'make <target> [PYTHON=python3.x] [CARGO=cargo]'
@@ -54,6 +55,9 @@ ext: setup ## the native module for PYTHON; prints the PYTHONPATH that finds it
 
 pythons: ## CPython 3.14 with and without the GIL, from Debian's source, once, into ~/.cache
 	@tools/pythons.sh
+
+otp: ## OTP 27 and 29, from later Debians' packages, once, into ~/.cache
+	@tools/otp.sh
 
 run: setup ## the tour: Python in the Erlang VM, shown live; then, on a terminal, a shell
 	@PYTHON=$(abspath $(VENV)/python) tools/tour.sh
@@ -75,6 +79,15 @@ test-loop: setup ## the loop's tests, on stdlib's loop and on ours
 
 test-erlang: setup ## the Common Test suites (SUITE=py_SUITE for one)
 	$(FOR_ERLANG) tools/test_erlang.sh $(SUITE)
+
+test-matrix: setup ## the same on every Python and OTP here (REDUCED=1: what depends on versions most)
+	tools/test_matrix.sh $(if $(REDUCED),--reduced)
+
+fuzz: setup ## libFuzzer on the conversion of terms and objects, in a VM (MINUTES=3); what it finds fails
+	PYTHON=$(abspath $(VENV)/python) tools/fuzz.sh run $(MINUTES)
+
+test-fuzz: setup ## the inputs it has found so far, once more
+	PYTHON=$(abspath $(VENV)/python) tools/fuzz.sh replay
 
 test-release: setup ## a release, unpacked elsewhere and run by another user with another environment
 	$(FOR_ERLANG) tools/test_release.sh

@@ -1,7 +1,7 @@
 %% What the suites share: starting the application, and waiting for something to become true.
 -module(py_test).
 
--export([start/0, start/1, stop/0, cases/1, wait_until/1, wait_until/2]).
+-export([start/0, start/1, stop/0, cases/1, module/2, wait_until/1, wait_until/2]).
 
 start() ->
     start([]).
@@ -16,6 +16,14 @@ start(Env) ->
 stop() ->
     ok = application:stop(erlang_python),
     ok = application:unload(erlang_python).
+
+%% Gives all contexts a Python module.
+module(Name, Source) ->
+    {ok, Module} = py:call(types, 'ModuleType', [list_to_binary(Name)], #{}, #{return => ref}),
+    {ok, Names} = py:call(builtins, vars, [Module], #{}, #{return => ref}),
+    {ok, none} = py:call(builtins, exec, [unicode:characters_to_binary(Source), Names]),
+    {ok, none} = py:eval("__import__('sys').modules.update({name: module})", #{name => list_to_binary(Name), module => Module}),
+    ok.
 
 %% Every exported function with one argument is a case.
 cases(Module) ->

@@ -8,29 +8,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# One per build directory, and so per minor version and ABI; the chosen one wins.
-declare -A taken=()
 chosen=()
-consider() {
-    local program=$1 build
-    build=$("$program" tools/interpreter.py 2>/dev/null | sed -n 1p) || true
-    [[ $build && -z ${taken[$build]-} ]] || return 0
-    taken[$build]=$program
-    if ! "$program" -c 'import test.test_asyncio' 2>/dev/null; then
+for program in $(tools/pythons.sh --here); do
+    if "$program" -c 'import test.test_asyncio' 2>/dev/null; then
+        chosen+=("$program")
+    else
         echo "conformance: $program comes without asyncio's tests"
-        return 0
+        ((${#chosen[@]})) || { echo "conformance: the chosen Python has no tests to run" >&2; exit 1; }
     fi
-    chosen+=("$program")
-}
-consider "$(command -v "${PYTHON:-python3}")"
-((${#chosen[@]})) || { echo "conformance: the chosen Python has no tests to run" >&2; exit 1; }
-if [[ ${OTHERS-yes} != no ]]; then
-    shopt -s nullglob
-    for program in $(tools/pythons.sh --list) /usr/bin/python3.[0-9][0-9] /usr/local/bin/python3.[0-9][0-9] \
-        "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.[0-9][0-9]*/bin/python3; do
-        consider "$program"
-    done
-fi
+    [[ ${OTHERS-yes} != no ]] || break
+done
 
 passed=0 failed=0
 for program in "${chosen[@]}"; do

@@ -25,6 +25,8 @@ MAY_KNOW: dict[str, set[str]] = {
     "pyext": {"pyloop"},
     "loader": set(),
     "nif": {"evloop", "dag", "pyrt", "pyloop"},
+    # The same source once more.
+    "fuzz": {"evloop", "dag", "pyrt", "pyloop"},
     "bench-client": set(),
     "bench-evloop": {"evloop"},
 }
@@ -32,8 +34,8 @@ MAY_KNOW: dict[str, set[str]] = {
 # A world of its own -> the crates that may bring it in, be it through a library in between.
 WORLDS: dict[str, set[str]] = {
     "pyo3": set(),
-    "pyo3-ffi": {"pyrt", "nif"},
-    "rustler": {"nif", "loader"},
+    "pyo3-ffi": {"pyrt", "nif", "fuzz"},
+    "rustler": {"nif", "loader", "fuzz"},
 }
 
 

@@ -4,16 +4,14 @@
 #
 #   pythons.sh [3.14 | 3.14t]...    builds what is missing, both if none is named; prints the interpreters' paths
 #   pythons.sh --list               prints those that are there
+#   pythons.sh --here               prints one of each minor version on this machine, the chosen one (PYTHON) first
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 version=3.14.7
 archive=pool/main/p/python3.14/python3.14_$version.orig.tar.xz
 sha256=3b48dac8fb59f62eaa67ac83c1eb12bda1b7a08406dd286e252c11a66be27f81
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/erlang_python/pythons
-
-die() { printf 'pythons: %s\n' "$*" >&2; exit 1; }
-say() { printf 'pythons: %s\n' "$*" >&2; }
+. tools/cache.sh
 
 interpreter() { echo "$cache/$1/bin/python$1"; }
 
@@ -24,15 +22,26 @@ if [[ ${1-} == --list ]]; then
     exit 0
 fi
 
-# From the mirror this machine uses already, by apt's own means.
+if [[ ${1-} == --here ]]; then
+    # One per build directory, and so per minor version and ABI.
+    declare -A taken=()
+    shopt -s nullglob
+    for program in "$(command -v "${PYTHON:-python3}")" $("$0" --list) /usr/bin/python3.[0-9][0-9] \
+        /usr/local/bin/python3.[0-9][0-9] "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.[0-9][0-9]*/bin/python3; do
+        build=$("$program" tools/interpreter.py 2>/dev/null | sed -n 1p) || true
+        [[ $build && -z ${taken[$build]-} ]] || continue
+        taken[$build]=yes
+        echo "$program"
+    done
+    exit 0
+fi
+
+# By apt's own means, from the mirror this machine uses already.
 download() {
-    local mirror codename
-    command -v apt-get >/dev/null || die "the source comes from Debian's pool, and there is no apt-get here"
-    codename=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
-    mirror=$(apt-get indextargets --format '$(SITE)' "Release: $codename" | head -1)
-    [[ $mirror ]] || die "apt knows no mirror for $codename: run apt-get update"
+    local site
+    site=$(mirror)
     say "downloading the source of $version"
-    /usr/lib/apt/apt-helper -qq -o APT::Sandbox::User="$(id -un)" download-file "$mirror/$archive" "$1" "SHA256:$sha256" >&2
+    /usr/lib/apt/apt-helper -qq -o APT::Sandbox::User="$(id -un)" download-file "$site/$archive" "$1" "SHA256:$sha256" >&2
 }
 
 build() {
@@ -64,9 +73,7 @@ build() {
 (($#)) || set -- 3.14 3.14t
 for name; do [[ $name =~ ^3\.14t?$ ]] || die "$name is neither 3.14 nor 3.14t"; done
 
-mkdir -p "$cache"
-exec 9>"$cache/lock"
-flock 9 # two clones at once: the second finds it done
+alone
 work=
 for name; do
     [[ ! -x $(interpreter "$name") ]] || continue

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the Common Test suites in test/, or those named, and says how many cases passed and failed:
 #   tools/test_erlang.sh [SUITE...]
-# PYTHON chooses the interpreter, for the build and in the VM.
+# PYTHON chooses the interpreter, for the build and in the VM; OTP=27 takes that one of tools/otp.sh instead of the system's.
 set -euo pipefail
 python=$(command -v "${PYTHON:-python3}")
 case $python in /*) ;; *) python=$PWD/$python ;; esac
@@ -16,7 +16,11 @@ if [[ ! -f $venv/made-of || $(<"$venv/made-of") != "$made_of" ]]; then
     "$venv/bin/python" -m pip --disable-pip-version-check --quiet install --requirement tools/requirements-vm.txt
     echo "$made_of" >"$venv/made-of"
 fi
-export PYTHON="$python" ERLANG_PYTHON="$venv/bin/python" REBAR_BASE_DIR="$PWD/build/erl" ERL_CRASH_DUMP=/dev/null
+if [[ ${OTP-} ]]; then
+    otp=$(tools/otp.sh --list | grep "/$OTP/bin\$") || { echo "OTP $OTP is not here: make otp" >&2; exit 1; }
+    export PATH="$otp:$PATH"
+fi
+export PYTHON="$python" ERLANG_PYTHON="$venv/bin/python" REBAR_BASE_DIR="$PWD/build/erl${OTP-}" ERL_CRASH_DUMP=/dev/null
 suites=$(for suite in "$@"; do printf ',%s' "$suite"; done)
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT

@@ -155,6 +155,10 @@ impl Module for Bridge {
             slice::consume,
             c"consume_time_slice(percent, /)\n--\n\nCounts work. True when it is time to return a marker.",
         ),
+        #[cfg(feature = "fuzzing")]
+        Function::fast(c"fuzz_one", crate::fuzz::one, c"fuzz_one(data, /)\n--\n\nLooks at one input."),
+        #[cfg(feature = "fuzzing")]
+        Function::fast(c"fuzz", crate::fuzz::run, c"fuzz(*args)\n--\n\nHas libFuzzer find inputs."),
         Function::END,
     ];
 

@@ -351,7 +351,7 @@ fn call<'a>(
         }
         for other in &names {
             if name.equals(py, other)? {
-                return Err(Refused::Collision(Some(key), format!("{key:?}")).into());
+                return Err(Refused::Collision(key).into());
             }
         }
         names.push(name);

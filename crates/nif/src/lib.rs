@@ -26,6 +26,9 @@ mod convert;
 mod errors;
 mod event_loop;
 mod exec;
+#[cfg(feature = "fuzzing")]
+#[path = "../../../fuzz/src/fuzz.rs"]
+mod fuzz;
 mod inbox;
 mod job;
 mod jobs;

@@ -14,9 +14,10 @@ use crate::beam::Mail;
 /// A term in an environment of its own.
 pub(crate) struct Saved {
     /// Holds what `word` points to.
-    _mail: Mail,
+    mail: Mail,
     word: ErlNifTerm,
-    text: String,
+    /// An atom's; that of the others is made when it is asked for, which few ever are: a term may be large.
+    name: Option<String>,
 }
 
 // SAFETY: nobody writes to the environment once this is made; copying a term out of it only reads.
@@ -28,19 +29,24 @@ impl Saved {
     pub(crate) fn new(term: Term<'_>) -> Option<Self> {
         let mail = Mail::new()?;
         let word = mail.keep(term);
-        Some(Self { _mail: mail, word, text: format!("{term:?}") })
+        Some(Self { mail, word, name: None })
     }
 
     /// An atom, whose text is known.
     pub(crate) fn atom(atom: Term<'_>, text: &str) -> Option<Self> {
         let mail = Mail::new()?;
-        Some(Self { _mail: mail, word: atom.as_c_arg(), text: text.to_owned() })
+        Some(Self { mail, word: atom.as_c_arg(), name: Some(text.to_owned()) })
     }
 
     /// A copy for another environment.
     pub(crate) fn term<'a>(&self, env: Env<'a>) -> Term<'a> {
         // SAFETY: both environments are alive.
         unsafe { Term::new(env, enif_make_copy(env.as_c_arg(), self.word)) }
+    }
+
+    fn text(&self) -> String {
+        // SAFETY: made in this mail, which nobody clears.
+        self.name.clone().unwrap_or_else(|| format!("{:?}", unsafe { self.mail.term(self.word) }))
     }
 
     fn equals(&self, other: &Self) -> bool {
@@ -84,11 +90,11 @@ macro_rules! term_class {
         impl $name {
             fn repr(_py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<String> {
                 let text: fn(&str) -> String = $repr;
-                Ok(text(&this.saved.text))
+                Ok(text(&this.saved.text()))
             }
 
             fn str(_py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<String> {
-                Ok(this.saved.text.clone())
+                Ok(this.saved.text())
             }
 
             fn hash(_py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<isize> {

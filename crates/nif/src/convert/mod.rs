@@ -31,8 +31,8 @@ pub(crate) enum Refused<'a> {
     TooDeep,
     /// It contains itself.
     Cyclic,
-    /// Two keys become one; the second one as a term, if it is one.
-    Collision(Option<Term<'a>>, String),
+    /// Two keys become one: this.
+    Collision(Term<'a>),
     /// A key that Python cannot hash.
     Unhashable(Term<'a>),
 }
@@ -51,8 +51,7 @@ impl Refused<'_> {
             Self::Unconvertible(class) => (atoms::unconvertible(), class).encode(env),
             Self::TooDeep => (atoms::too_deep(), DEPTH).encode(env),
             Self::Cyclic => atoms::cyclic().encode(env),
-            Self::Collision(Some(key), _) => (atoms::key_collision(), key.in_env(env)).encode(env),
-            Self::Collision(None, text) => (atoms::key_collision(), text).encode(env),
+            Self::Collision(key) => (atoms::key_collision(), key.in_env(env)).encode(env),
             Self::Unhashable(key) => (atoms::unhashable_key(), key.in_env(env)).encode(env),
         })
     }
@@ -64,7 +63,7 @@ impl Refused<'_> {
             Self::Unconvertible(class) => Refused::Unconvertible(class),
             Self::TooDeep => Refused::TooDeep,
             Self::Cyclic => Refused::Cyclic,
-            Self::Collision(key, text) => Refused::Collision(key.map(|key| key.in_env(env)), text),
+            Self::Collision(key) => Refused::Collision(key.in_env(env)),
             Self::Unhashable(key) => Refused::Unhashable(key.in_env(env)),
         }
     }
@@ -78,7 +77,7 @@ impl Refused<'_> {
             }
             Self::TooDeep => (Kind::ValueError, format!("nested more than {DEPTH} deep")),
             Self::Cyclic => (Kind::ValueError, String::from("a container that contains itself")),
-            Self::Collision(_, text) => (Kind::ValueError, format!("two keys become one: {text}")),
+            Self::Collision(key) => (Kind::ValueError, format!("two keys become one: {key:?}")),
             Self::Unhashable(key) => (Kind::TypeError, format!("unhashable key: {key:?}")),
         };
         kind.raise(py, &text)

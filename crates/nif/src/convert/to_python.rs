@@ -166,7 +166,7 @@ impl Walk<'_, '_> {
                 return Err(raised.into());
             }
             if before == after {
-                return Err(Refused::Collision(Some(key), format!("{key:?}")));
+                return Err(Refused::Collision(key));
             }
         }
         Ok(dict)

@@ -148,7 +148,9 @@ impl<'a> Walk<'_, '_, 'a> {
             Ok(text) => Ok(unsafe { self.lend(object, text.as_bytes()) }),
             Err(raised) => {
                 raised.clear(self.py);
-                Err(Refused::Unconvertible(String::from("str with lone surrogates")))
+                // What `isoformat` gave may be anything.
+                let text = object.is_str().then(|| String::from("str with lone surrogates"));
+                Err(Refused::Unconvertible(text.unwrap_or_else(|| object.class_name(self.py))))
             }
         }
     }
@@ -259,27 +261,26 @@ impl<'a> Walk<'_, '_, 'a> {
             unsafe {
                 if !map.put(key, value) {
                     let twin = Term::new(map.env(), key).in_env(self.env);
-                    return Err(Refused::Collision(Some(twin), format!("{twin:?}")));
+                    return Err(Refused::Collision(twin));
                 }
             }
         }
         Ok(map.finish(self.env))
     }
 
+    /// The key that is there twice.
     fn collision(&self, keys: &[ErlNifTerm]) -> Refused<'a> {
-        for (index, &key) in keys.iter().enumerate() {
+        let is = |one, other| {
             // SAFETY: words made in this environment.
-            let twin = keys
-                .iter()
-                .skip(index + 1)
-                .any(|&other| unsafe { rustler::sys::enif_is_identical(key, other) != 0 });
-            if twin {
-                // SAFETY: as above.
-                let key = unsafe { Term::new(self.env, key) };
-                return Refused::Collision(Some(key), format!("{key:?}"));
-            }
-        }
-        Refused::Collision(None, String::from("?"))
+            unsafe { rustler::sys::enif_is_identical(one, other) != 0 }
+        };
+        let twin = keys
+            .iter()
+            .enumerate()
+            .find(|&(index, &key)| keys.iter().take(index).any(|&other| is(key, other)));
+        let twin = twin.map_or_else(|| atoms::undefined().as_c_arg(), |(_, &key)| key);
+        // SAFETY: as above; the VM has found two, so there is one.
+        Refused::Collision(unsafe { Term::new(self.env, twin) })
     }
 
     fn set(&mut self, object: &Obj) -> Word<'a> {
