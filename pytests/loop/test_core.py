@@ -254,6 +254,33 @@ def test_callbacks_from_many_threads(loop: Loop) -> None:
     assert count == 8000
 
 
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="came with 3.14")
+def test_who_cancels_a_threadsafe_call_waits_for_its_callback(loop: Loop) -> None:
+    began, may_end = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def callback() -> None:
+        began.set()
+        may_end.wait(60)
+        order.append("ended")
+
+    def cancel() -> None:
+        handle = loop.call_soon_threadsafe(callback)
+        began.wait(60)
+        timer = threading.Timer(0.05, may_end.set)
+        timer.start()
+        handle.cancel()
+        order.append("cancelled")
+        timer.join()
+        loop.call_soon_threadsafe(loop.stop)
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    loop.run_forever()
+    thread.join()
+    assert order == ["ended", "cancelled"]
+
+
 def test_stop_from_another_thread_wakes_the_loop(loop: Loop) -> None:
     thread = threading.Thread(target=lambda: loop.call_soon_threadsafe(loop.stop))
     thread.start()
