@@ -4,12 +4,12 @@
 -module(py_loop).
 -behaviour(gen_server).
 
--export([start_link/1, find/1, all/0]).
+-export([start_link/1, start_link/2, find/1, all/0]).
 -export([run/4, run/6, create_task/5, spawn_task/5]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
 -export_type([key/0, options/0]).
--type key() :: default | pos_integer().
+-type key() :: default | driver | pos_integer().
 -type options() :: #{timeout => timeout(), kwargs => map()}.
 
 -define(TABLE, py_loops).
@@ -19,6 +19,11 @@
 -spec start_link(key()) -> gen_server:start_ret().
 start_link(Key) ->
     gen_server:start_link(?MODULE, Key, []).
+
+%% @doc Likewise, with a name of its own.
+-spec start_link({local, atom()}, key()) -> gen_server:start_ret().
+start_link(Name, Key) ->
+    gen_server:start_link(Name, ?MODULE, Key, []).
 
 %% @doc The loop of a key.
 -spec find(key()) -> {ok, py_nif:event_loop()} | {error, not_started}.

@@ -1,5 +1,5 @@
 %% @private
-%% @doc The event loops, each restarted alone: the one of `py_event_loop', and those of `py_event_loop_pool'.
+%% @doc The event loops, each restarted alone: those of `py_event_loop', `py_async_driver' and `py_event_loop_pool'.
 -module(py_loop_sup).
 -behaviour(supervisor).
 
@@ -18,4 +18,5 @@ pool_size() ->
 init([]) ->
     Loops = [#{id => Key, start => {py_loop, start_link, [Key]}, shutdown => 8000}
              || Key <- [default | lists:seq(1, pool_size())]],
-    {ok, {#{strategy => one_for_one, intensity => 100, period => 10}, Loops}}.
+    Driver = #{id => driver, start => {py_event_loop_proc, start_link, []}, shutdown => 8000},
+    {ok, {#{strategy => one_for_one, intensity => 100, period => 10}, [Driver | Loops]}}.

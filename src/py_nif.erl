@@ -9,7 +9,7 @@
 -export([submit/8, task_start/7, cancel/1, wait/2, wait_over/1]).
 -export([task_cancel/1, task_forget/1, task_interrupt/1]).
 -export([context_new/0, context_close/1, context_bind/3, context_unbind/1, context_is_bound/1]).
--export([loop_start/1, loop_stop/1, submit_task/7]).
+-export([loop_start/1, loop_stop/1, submit_task/7, submit_result/7, submit_call/6, submit_coroutine/6]).
 -export([stream_start/8, stream_ack/2, stream_cancel/1]).
 -export([callback_dispatcher/0, callback_begin/1, callback_answer/2, callback_names/1]).
 -export([schedule_begin/1, schedule_answer/2, schedule_continue/1]).
@@ -83,6 +83,18 @@ loop_stop(_Loop) -> erlang:nif_error(not_loaded).
 %% @doc Hands a task over to a loop, from any process: `{async_result, Ref, Result}' is sent to the caller that is named.
 -spec submit_task(event_loop(), pid(), term(), atom() | binary(), atom() | binary(), [term()], map()) -> ok | {error, term()}.
 submit_task(_Loop, _Caller, _Ref, _Module, _Function, _Args, _Kwargs) -> erlang:nif_error(not_loaded).
+
+%% @doc Likewise, with `{py_result, Ref, Value}' or `{py_error, Ref, Reason}'.
+-spec submit_result(event_loop(), pid(), term(), atom() | binary(), atom() | binary(), [term()], map()) -> ok | {error, term()}.
+submit_result(_Loop, _Caller, _Ref, _Module, _Function, _Args, _Kwargs) -> erlang:nif_error(not_loaded).
+
+%% @doc Calls a function on a context: `{call_result, Id, Value}' or `{call_error, Id, Reason}' is sent to the process that is named.
+-spec submit_call(pid(), term(), binary(), binary(), [term()], map()) -> ok | {error, term()}.
+submit_call(_To, _Id, _Module, _Function, _Args, _Kwargs) -> erlang:nif_error(not_loaded).
+
+%% @doc Likewise for a coroutine, on the event loop that the process owns, or on another one if it owns none.
+-spec submit_coroutine(pid(), term(), binary(), binary(), [term()], map()) -> ok | {error, term()}.
+submit_coroutine(_To, _Id, _Module, _Function, _Args, _Kwargs) -> erlang:nif_error(not_loaded).
 
 %% @doc Takes a request back. True if no answer will ever come, false if it has been sent.
 -spec cancel(id()) -> boolean().

@@ -5,7 +5,7 @@
 %% and is taken. So nothing is left in the mailbox.
 -module(py_request).
 
--export([call/6, eval/4, exec/3, cast/5, task/6, refused/2, await/2, target/0, on_loop/1, nested/2, bound/0, bound/1]).
+-export([call/6, eval/4, exec/3, cast/5, task/6, start/6, refused/2, await/2, target/0, on_loop/1, nested/2, bound/0, bound/1]).
 
 %% What requests of this process go to: the ticket of the callback it runs.
 -define(TARGET, '$py_target').
@@ -85,11 +85,19 @@ cast(Target, Op, {Module, Function}, Args, Kwargs) ->
     end.
 
 -spec task(py_nif:target(), atom(), py_nif:op(), {term(), term()}, list(), map()) -> py_nif:task().
-task(Target, Tag, Op, {Module, Function}, Args, Kwargs) ->
+task(Target, Tag, Op, Names, Args, Kwargs) ->
+    case start(Target, Tag, Op, Names, Args, Kwargs) of
+        {error, _} = Error -> refused(Tag, Error);
+        {ok, Task} -> Task
+    end.
+
+%% @doc Likewise, with a refusal as the return value.
+-spec start(py_nif:target(), atom(), py_nif:op(), {term(), term()}, list(), map()) -> {ok, py_nif:task()} | {error, term()}.
+start(Target, Tag, Op, {Module, Function}, Args, Kwargs) ->
     case py_nif:task_start(Target, Tag, Op, Module, Function, Args, Kwargs) of
         {error, not_bound} -> error(context_not_bound);
-        {error, _} = Error -> refused(Tag, Error);
-        Task -> Task
+        {error, _} = Error -> Error;
+        Task -> {ok, Task}
     end.
 
 %% @doc A task that is answered by its refusal.

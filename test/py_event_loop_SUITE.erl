@@ -43,6 +43,10 @@
          a_loop_that_ends_by_itself_is_restarted/1,
          a_stopped_loop_answers_what_it_had/1,
          forged_references_are_refused/1,
+         results_of_the_async_driver_are_sent_by_their_tags/1,
+         coroutines_submitted_to_a_process_run_concurrently/1,
+         an_interrupt_in_the_first_step_is_not_lost/1,
+         l1_d5_the_application_stops_and_starts_fifty_times/1,
          l6_timers_due_while_the_loop_is_busy_all_fire/1,
          erlang_run_inside_a_call/1,
          a_call_that_waits_in_a_loop_is_stopped_by_its_timeout/1,
@@ -541,6 +545,60 @@ forged_references_are_refused(_Config) ->
     ?assertError(badarg, py_nif:loop_stop(make_ref())),
     false = py:cancel(make_ref()),
     {error, timeout} = py_event_loop:await(make_ref(), 0).
+
+results_of_the_async_driver_are_sent_by_their_tags(_Config) ->
+    {ok, Good} = py_async_driver:submit(loops_under_test, add, [1, 2], #{times => 2}),
+    receive {py_result, Good, 6} -> ok after 60000 -> error(no_answer) end,
+    {ok, Bad} = py_async_driver:submit(loops_under_test, fails, [<<"x">>], #{}),
+    receive {py_error, Bad, {'ValueError', <<"x">>}} -> ok after 60000 -> error(no_answer) end,
+    {ok, Cancelled} = py_async_driver:submit(loops_under_test, waits, [self()], #{}),
+    ok = said(<<"begun">>),
+    true = py:cancel(Cancelled),
+    receive {py_error, Cancelled, cancelled} -> ok after 60000 -> error(no_answer) end,
+    ok = said(<<"CancelledError">>),
+    Self = self(),
+    spawn_link(fun() -> Self ! {submitted, py_async_driver:submit(loops_under_test, add, [1, 2], #{}, Self)} end),
+    Ref = receive {submitted, {ok, Given}} -> Given after 60000 -> error(no_answer) end,
+    receive {py_result, Ref, 3} -> ok after 60000 -> error(no_answer) end,
+    ?assertError(badarg, py_async_driver:submit(loops_under_test, add, [], nothing)).
+
+coroutines_submitted_to_a_process_run_concurrently(_Config) ->
+    Ids = lists:seq(1, 100),
+    [ok = py_nif:submit_coroutine(self(), Id, <<"loops_under_test">>, <<"sleeps">>, [0.1, Id], #{}) || Id <- Ids],
+    {Took, _} = timer:tc(fun() -> [receive {call_result, Id, Id} -> ok after 60000 -> error(no_answer) end || Id <- Ids] end),
+    ?assert(Took < 100 * 100000),
+    ok = py_nif:submit_call(self(), 1, <<"math">>, <<"sqrt">>, [16], #{}),
+    receive {call_result, 1, 4.0} -> ok after 60000 -> error(no_answer) end,
+    ok = py_nif:submit_call(self(), 2, <<"math">>, <<"sqrt">>, [-1], #{}),
+    receive {call_error, 2, {'ValueError', _}} -> ok after 60000 -> error(no_answer) end,
+    ok = py_nif:submit_coroutine(whereis(py_event_loop_proc), 3, <<"math">>, <<"nothing">>, [], #{}).
+
+%% The first step has begun, and the task does not wait yet.
+an_interrupt_in_the_first_step_is_not_lost(_Config) ->
+    [begin
+         Ref = py_event_loop:create_task(loops_under_test, waits, [self()]),
+         ok = said(<<"begun">>),
+         true = py:interrupt(Ref),
+         {error, interrupted} = py_event_loop:await(Ref, 60000),
+         receive Said when Said =:= <<"CancelledError">>; Said =:= <<"Interrupted">> -> ok end
+     end || _ <- lists:seq(1, 100)].
+
+l1_d5_the_application_stops_and_starts_fifty_times(_Config) ->
+    Threads = threads(),
+    [begin
+         Ref = py_event_loop_pool:create_task(loops_under_test, sleeps, [3600]),
+         ok = application:stop(erlang_python),
+         {error, closed} = py_event_loop_pool:await(Ref, 60000),
+         {error, not_started} = py_event_loop:run(loops_under_test, add, [1, 2]),
+         ok = application:start(erlang_python),
+         {ok, 3} = run(sleeps, [0.0, 3])
+     end || _ <- lists:seq(1, 50)],
+    %% Threads end with their loops and contexts.
+    py_test:wait_until(fun() -> threads() =< Threads end).
+
+threads() ->
+    {ok, Names} = file:list_dir("/proc/self/task"),
+    length(Names).
 
 l6_timers_due_while_the_loop_is_busy_all_fire(_Config) ->
     {ok, [30000, 30000]} = run(timers, [30000]).

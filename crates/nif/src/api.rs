@@ -103,7 +103,7 @@ fn task_cancel(env: Env<'_>, term: Term<'_>) -> bool {
     let Ok(task) = term.decode::<ResourceArc<Task>>() else { return false };
     let won = jobs::stop(task.id());
     if won {
-        let answer = (task.tag(), task.clone(), (atoms::error(), atoms::cancelled()));
+        let answer = task.put(term, (atoms::error(), atoms::cancelled()).encode(env));
         // An owner that is gone needs no answer.
         let _gone = env.send(&task.owner(), answer);
     }

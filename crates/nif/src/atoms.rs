@@ -73,6 +73,10 @@ rustler::atoms! {
     loop_failed,
     invalid_loop,
     nested,
+    call_result,
+    call_error,
+    py_result,
+    py_error,
     waiting_tasks,
     cancelled_error = "CancelledError",
 }

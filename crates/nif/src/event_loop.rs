@@ -64,6 +64,21 @@ impl Floor {
         FLOOR.with(|floor| floor.get().cloned())
     }
 
+    /// One of those that are open, in turn.
+    pub(crate) fn any() -> Option<Arc<Self>> {
+        static TURN: AtomicUsize = AtomicUsize::new(0);
+        let turn = TURN.fetch_add(1, Ordering::Relaxed);
+        let floors = lock(&FLOORS);
+        let open: Vec<&Arc<Self>> = floors.iter().filter(|floor| !floor.is_stopped()).collect();
+        turn.checked_rem(open.len()).and_then(|turn| open.get(turn)).map(|floor| Arc::clone(floor))
+    }
+
+    /// The one a process owns, or any.
+    pub(crate) fn of(owner: LocalPid) -> Option<Arc<Self>> {
+        let owned = lock(&FLOORS).iter().find(|floor| floor.owner == owner && !floor.is_stopped()).cloned();
+        owned.or_else(Self::any)
+    }
+
     /// The thread waits for Erlang.
     pub(crate) fn suspend(&self, wait: &Arc<Suspension>) {
         lock(&self.waits).push(wait.clone());
@@ -190,15 +205,9 @@ impl Floor {
     }
 }
 
-/// `event_loop()`: one of the loops that Erlang owns, in turn; `None` if there is none.
+/// `event_loop()`: one of the loops that Erlang owns; `None` if there is none.
 pub(crate) fn any(py: Attached<'_>, _bridge: &Bridge, _args: Args<'_>) -> PyResult<Option<Owned>> {
-    static TURN: AtomicUsize = AtomicUsize::new(0);
-    let turn = TURN.fetch_add(1, Ordering::Relaxed);
-    let floors = lock(&FLOORS);
-    let open: Vec<&Arc<Floor>> = floors.iter().filter(|floor| !floor.is_stopped()).collect();
-    let floor = turn.checked_rem(open.len()).and_then(|turn| open.get(turn)).map(|floor| Arc::clone(floor));
-    drop(floors);
-    Ok(floor.and_then(|floor| floor.event_loop(py).map(|event_loop| event_loop.clone_ref(py))))
+    Ok(Floor::any().and_then(|floor| floor.event_loop(py).map(|event_loop| event_loop.clone_ref(py))))
 }
 
 /// The resource; the term of it is the `LoopRef` that users see.

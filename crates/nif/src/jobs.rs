@@ -121,11 +121,16 @@ pub(crate) fn stop(id: Id) -> bool {
 
 /// Stops the code of a request; its caller is told so.
 pub(crate) fn interrupt(id: Id) {
+    if !interrupt_waiting(id) {
+        watch::interrupt(id);
+    }
+}
+
+/// Has a task that waits stopped; its caller is told so. False if there is none of this id.
+pub(crate) fn interrupt_waiting(id: Id) -> bool {
     let waiting = find(id);
     if let Some(waiting) = &waiting {
         waiting.interrupted.store(true, Ordering::Release);
     }
-    if !cancel(waiting) {
-        watch::interrupt(id);
-    }
+    cancel(waiting)
 }

@@ -2,8 +2,8 @@
 
 use rustler::{Atom, Encoder, Env, Error, LocalPid, NifResult, ResourceArc, Term};
 
-use crate::event_loop::EventLoop;
-use crate::request::{Op, Request};
+use crate::event_loop::{EventLoop, Floor};
+use crate::request::{Op, Request, Tags};
 use crate::target::Target;
 use crate::terms::Saved;
 use crate::{atoms, python};
@@ -44,19 +44,90 @@ fn submit_task<'a>(
     arguments: Term<'a>,
     kwargs: Term<'a>,
 ) -> Term<'a> {
-    let refuse = |reason: Atom| (atoms::error(), reason).encode(env);
-    let Ok(event_loop) = event_loop.decode::<ResourceArc<EventLoop>>() else {
-        return refuse(atoms::invalid_loop());
+    let tag = Some(atoms::async_result().to_term(env));
+    let terms = [module, function, arguments, kwargs];
+    match loop_of(event_loop) {
+        Some(target) => hand_over(env, (caller, reference, tag), None, Op::Task, terms, &target),
+        None => (atoms::error(), atoms::invalid_loop()).encode(env),
+    }
+}
+
+/// Likewise, with `{py_result, Ref, Value}` or `{py_error, Ref, Reason}`.
+#[rustler::nif]
+#[allow(clippy::too_many_arguments, reason = "as above")]
+fn submit_result<'a>(
+    env: Env<'a>,
+    event_loop: Term<'a>,
+    caller: LocalPid,
+    reference: Term<'a>,
+    module: Term<'a>,
+    function: Term<'a>,
+    arguments: Term<'a>,
+    kwargs: Term<'a>,
+) -> Term<'a> {
+    let terms = [module, function, arguments, kwargs];
+    match loop_of(event_loop) {
+        Some(target) => {
+            hand_over(env, (caller, reference, None), Some(Tags::Result), Op::Task, terms, &target)
+        }
+        None => (atoms::error(), atoms::invalid_loop()).encode(env),
+    }
+}
+
+fn loop_of(term: Term<'_>) -> Option<Target> {
+    term.decode::<ResourceArc<EventLoop>>().ok().map(Target::Loop)
+}
+
+/// Makes a request of a task, and hands it over.
+fn hand_over<'a>(
+    env: Env<'a>,
+    reply: (LocalPid, Term<'a>, Option<Term<'a>>),
+    split: Option<Tags>,
+    op: Op,
+    terms: [Term<'a>; 4],
+    target: &Target,
+) -> Term<'a> {
+    let Some(mut request) = Request::new(op, terms, Some(reply), target.clone()) else {
+        return (atoms::error(), atoms::overloaded()).encode(env);
     };
-    let tag = atoms::async_result().to_term(env);
-    let target = Target::Loop(event_loop);
-    let reply = Some((caller, reference, Some(tag)));
-    let Some(request) = Request::new(Op::Task, [module, function, arguments, kwargs], reply, target.clone())
-    else {
-        return refuse(atoms::overloaded());
-    };
+    if let Some(tags) = split {
+        request.split(tags);
+    }
     match target.accept(request) {
         Ok(()) => atoms::ok().encode(env),
-        Err(reason) => refuse(reason),
+        Err(reason) => (atoms::error(), reason).encode(env),
     }
+}
+
+/// Calls a function on a context: `{call_result, Id, Value}` or `{call_error, Id, Reason}` is sent to the process that is named.
+#[rustler::nif]
+fn submit_call<'a>(
+    env: Env<'a>,
+    to: LocalPid,
+    id: Term<'a>,
+    module: Term<'a>,
+    function: Term<'a>,
+    arguments: Term<'a>,
+    kwargs: Term<'a>,
+) -> Term<'a> {
+    let terms = [module, function, arguments, kwargs];
+    hand_over(env, (to, id, None), Some(Tags::Call), Op::Call, terms, &Target::Pool)
+}
+
+/// Likewise for a coroutine, on the event loop that the process owns, or on another one if it owns none.
+#[rustler::nif]
+fn submit_coroutine<'a>(
+    env: Env<'a>,
+    to: LocalPid,
+    id: Term<'a>,
+    module: Term<'a>,
+    function: Term<'a>,
+    arguments: Term<'a>,
+    kwargs: Term<'a>,
+) -> Term<'a> {
+    let Some(target) = Floor::of(to).map(Target::Floor) else {
+        return (atoms::error(), atoms::not_started()).encode(env);
+    };
+    let terms = [module, function, arguments, kwargs];
+    hand_over(env, (to, id, None), Some(Tags::Call), Op::Task, terms, &target)
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use pyrt::Remote;
 use rustler::sys::ErlNifTerm;
+use rustler::types::tuple::get_tuple;
 use rustler::{Encoder, Env, LocalPid, ResourceArc, Term};
 
 use crate::atoms;
@@ -51,6 +52,17 @@ enum Tag {
     Word(ErlNifTerm),
     /// That of a task, which is the reference as well.
     Task(Box<ResourceArc<Task>>),
+    /// `{Good, Ref, Value}` or `{Bad, Ref, Reason}`.
+    Split(Tags),
+}
+
+/// The two tags of an answer that is split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tags {
+    /// `call_result` and `call_error`
+    Call,
+    /// `py_result` and `py_error`
+    Result,
 }
 
 /// One piece of work.
@@ -97,6 +109,13 @@ impl Request {
         Some(Self { op, mail: Some(mail), terms, wait, target, piece: None })
     }
 
+    /// Has the answer put as `{Good, Ref, Value}` or `{Bad, Ref, Reason}`.
+    pub(crate) fn split(&mut self, tags: Tags) {
+        if let Some(wait) = &mut self.wait {
+            wait.tag = Tag::Split(tags);
+        }
+    }
+
     /// Says which task it is. Its id is the request's.
     pub(crate) fn belong_to(&mut self, task: ResourceArc<Task>) {
         if let Some(wait) = &mut self.wait {
@@ -109,7 +128,7 @@ impl Request {
     pub(crate) fn task(&self) -> Option<ResourceArc<Task>> {
         match self.wait.as_ref()?.tag {
             Tag::Task(ref task) => Some(ResourceArc::clone(task)),
-            Tag::None | Tag::Word(_) => None,
+            Tag::None | Tag::Word(_) | Tag::Split(_) => None,
         }
     }
 
@@ -176,7 +195,8 @@ impl Request {
                 Tag::None => (reference, result).encode(mail.env()),
                 // SAFETY: as above.
                 Tag::Word(tag) => (unsafe { mail.term(tag) }, reference, result).encode(mail.env()),
-                Tag::Task(task) => (task.tag(), reference, result).encode(mail.env()),
+                Tag::Task(task) => task.put(reference, result),
+                Tag::Split(tags) => tags.put(reference, result),
             };
             message.as_c_arg()
         };
@@ -185,6 +205,21 @@ impl Request {
             STATS.answered.fetch_add(1, Ordering::Relaxed);
         } else {
             STATS.late.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Tags {
+    /// `{ok, Value}` with the good one, `{error, Reason}` with the bad one.
+    pub(crate) fn put<'a>(self, reference: Term<'a>, result: Term<'a>) -> Term<'a> {
+        let (good, bad) = match self {
+            Self::Call => (atoms::call_result(), atoms::call_error()),
+            Self::Result => (atoms::py_result(), atoms::py_error()),
+        };
+        match get_tuple(result).unwrap_or_default().as_slice() {
+            [tag, value] if atoms::ok() == *tag => (good, reference, *value).encode(result.get_env()),
+            [_, reason] => (bad, reference, *reason).encode(result.get_env()),
+            _ => (bad, reference, result).encode(result.get_env()),
         }
     }
 }

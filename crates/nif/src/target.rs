@@ -1,12 +1,14 @@
 //! `Target`: who is to run a request, and so where its continuations go. Any thread.
 
+use std::sync::Arc;
+
 use rustler::{Atom, Encoder, Env, NifResult, ResourceArc, Term};
 
 use crate::atoms;
 use crate::binding::Binding;
 use crate::callback::Ticket;
 use crate::context::Context;
-use crate::event_loop::EventLoop;
+use crate::event_loop::{EventLoop, Floor};
 use crate::pool::POOL;
 use crate::request::Request;
 
@@ -23,6 +25,8 @@ pub(crate) enum Target {
     Loop(ResourceArc<EventLoop>),
     /// An event loop, asked by a process that Python waits for.
     Nested(ResourceArc<EventLoop>),
+    /// An event loop that the NIF has found by itself.
+    Floor(Arc<Floor>),
 }
 
 impl Target {
@@ -54,6 +58,8 @@ impl Target {
             Self::Ticket(ticket) => ticket.encode(env),
             Self::Loop(event_loop) => event_loop.encode(env),
             Self::Nested(event_loop) => (atoms::nested(), event_loop).encode(env),
+            // What its chains ask of Python is the pool's.
+            Self::Floor(_) => atoms::pool().encode(env),
         }
     }
 
@@ -78,6 +84,7 @@ impl Target {
             Self::Ticket(ticket) => ticket.post(request),
             Self::Loop(event_loop) => event_loop.floor.post(request),
             Self::Nested(event_loop) => event_loop.floor.post_nested(request),
+            Self::Floor(floor) => floor.post(request),
         }
     }
 }

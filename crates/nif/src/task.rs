@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustler::{Atom, LocalPid, Resource};
+use rustler::{Atom, Encoder, LocalPid, Resource, Term};
 
+use crate::atoms;
+use crate::request::Tags;
 use crate::table::Id;
 
 /// The resource; the term of it is the `Ref` that users see.
@@ -11,11 +13,21 @@ pub(crate) struct Task {
     id: AtomicU64,
     owner: LocalPid,
     tag: Atom,
+    /// The answer is put as `{py_result, Ref, Value}` or `{py_error, Ref, Reason}`.
+    split: bool,
 }
 
 impl Task {
     pub(crate) fn new(owner: LocalPid, tag: Atom) -> Self {
-        Self { id: AtomicU64::new(0), owner, tag }
+        Self { id: AtomicU64::new(0), owner, tag, split: tag == atoms::py_result() }
+    }
+
+    /// Its answer as it is sent.
+    pub(crate) fn put<'a>(&self, reference: Term<'a>, result: Term<'a>) -> Term<'a> {
+        if self.split {
+            return Tags::Result.put(reference, result);
+        }
+        (self.tag, reference, result).encode(result.get_env())
     }
 
     /// Says which request it is, before anybody else knows the task.
@@ -29,10 +41,6 @@ impl Task {
 
     pub(crate) fn owner(&self) -> LocalPid {
         self.owner
-    }
-
-    pub(crate) fn tag(&self) -> Atom {
-        self.tag
     }
 }
 

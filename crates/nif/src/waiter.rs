@@ -70,7 +70,8 @@ pub(crate) fn closed(id: Id, known: Option<Known>) {
     let reason = (atoms::error(), atoms::closed());
     match known {
         Some(Known::Task(task)) if table::cancel(id) => {
-            let word = (task.tag(), &task, reason).encode(mail.env()).as_c_arg();
+            let env = mail.env();
+            let word = task.put(task.encode(env), reason.encode(env)).as_c_arg();
             mail.send(task.owner(), word);
         }
         Some(Known::Task(_)) => {}

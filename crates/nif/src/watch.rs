@@ -15,6 +15,7 @@ use crate::beam::{Letter, OUTBOX};
 use crate::bridge::Bridge;
 use crate::context::start_reserve;
 use crate::inbox::lock;
+use crate::jobs;
 use crate::pool::{POOL, Relief};
 use crate::python;
 use crate::runner::Runner;
@@ -182,13 +183,19 @@ impl Watchdog {
             if stopping.next > now {
                 continue;
             }
-            if !runs(stopping.id) {
+            // It may have come to wait on a loop, where it is cancelled.
+            let runs = runs(stopping.id);
+            if !runs && !jobs::interrupt_waiting(stopping.id) {
                 stopping.since = now;
                 stopping.next = now + TICK;
                 continue;
             }
             stopping.next = now + stopping.pause;
             stopping.pause = (stopping.pause * 2).min(AGAIN_AT_MOST);
+            if !runs {
+                stopping.since = now;
+                continue;
+            }
             let id = stopping.id;
             if !stopping.counted && now.duration_since(stopping.since) > UNSTOPPABLE {
                 stopping.counted = true;
