@@ -10,6 +10,11 @@
 -export([task_cancel/1, task_forget/1, task_interrupt/1]).
 -export([context_new/0, context_close/1, context_bind/3, context_unbind/1, context_is_bound/1]).
 -export([loop_start/1, loop_stop/1, submit_task/7, submit_result/7, submit_call/6, submit_coroutine/6]).
+-export([event_loop_new/0, event_loop_destroy/1, event_loop_set_worker/2, event_loop_set_router/2, event_loop_wakeup/1]).
+-export([event_loop_arm/2, add_reader/3, add_writer/3, remove_reader/2, remove_writer/2, call_later/3, cancel_timer/2]).
+-export([poll_events/2, get_pending/1, process_ready_tasks/1]).
+-export([create_test_udp_socket/1, sendto_test_udp/4, recvfrom_test_udp/2, set_udp_broadcast/2, close_test_fd/1]).
+-export([create_test_pipe/0, read_test_fd/2, write_test_fd/2, create_test_tcp_listener/1, connect_test_tcp/2, accept_test_tcp/1]).
 -export([stream_start/8, stream_ack/2, stream_cancel/1]).
 -export([callback_dispatcher/0, callback_begin/1, callback_answer/2, callback_names/1]).
 -export([schedule_begin/1, schedule_answer/2, schedule_continue/1]).
@@ -17,6 +22,7 @@
 -export([atom_limit/1, traceback/2, stats/0]).
 
 -export_type([context/0, binding/0, ticket/0, continuation/0, event_loop/0, target/0, op/0, id/0, task/0, stream/0, waiter/0]).
+-export_type([bare_loop/0, fd_ref/0, timer_ref/0, event/0]).
 
 -type context() :: reference().
 -type binding() :: reference().
@@ -26,6 +32,10 @@
 -type stream() :: reference().
 -type event_loop() :: reference().
 -type waiter() :: reference().
+-type bare_loop() :: reference().
+-type fd_ref() :: reference().
+-type timer_ref() :: reference().
+-type event() :: {CallbackId :: non_neg_integer(), read | write | timer}.
 -type target() :: pool | context() | binding() | ticket() | event_loop() | {nested, event_loop()}.
 -type op() :: call | call_ref | eval | exec | collect | collect_eval | task | drain.
 -type id() :: non_neg_integer().
@@ -95,6 +105,93 @@ submit_call(_To, _Id, _Module, _Function, _Args, _Kwargs) -> erlang:nif_error(no
 %% @doc Likewise for a coroutine, on the event loop that the process owns, or on another one if it owns none.
 -spec submit_coroutine(pid(), term(), binary(), binary(), [term()], map()) -> ok | {error, term()}.
 submit_coroutine(_To, _Id, _Module, _Function, _Args, _Kwargs) -> erlang:nif_error(not_loaded).
+
+%% @doc A loop of callback ids: it listens to descriptors and has timers, and says by number what became ready. No Python is in it.
+-spec event_loop_new() -> {ok, bare_loop()} | {error, term()}.
+event_loop_new() -> erlang:nif_error(not_loaded).
+
+-spec event_loop_destroy(bare_loop()) -> ok | {error, invalid_loop}.
+event_loop_destroy(_Loop) -> erlang:nif_error(not_loaded).
+
+%% @doc Says which process waits for the loop: a `py_event_worker' or a `py_event_router'.
+-spec event_loop_set_worker(bare_loop(), pid()) -> ok | {error, invalid_loop | invalid_pid}.
+event_loop_set_worker(_Loop, _Worker) -> erlang:nif_error(not_loaded).
+
+-spec event_loop_set_router(bare_loop(), pid()) -> ok | {error, invalid_loop | invalid_pid}.
+event_loop_set_router(_Loop, _Router) -> erlang:nif_error(not_loaded).
+
+%% @doc Ends the wait of `poll_events/2'.
+-spec event_loop_wakeup(bare_loop()) -> ok | {error, invalid_loop}.
+event_loop_wakeup(_Loop) -> erlang:nif_error(not_loaded).
+
+%% @doc The process that waits for the loop is sent `{select, _, Tag, ready_input}', once, when there is something to do. How much
+%% is pending.
+-spec event_loop_arm(bare_loop(), reference()) -> {ok, non_neg_integer()} | {error, term()}.
+event_loop_arm(_Loop, _Tag) -> erlang:nif_error(not_loaded).
+
+-spec add_reader(bare_loop(), integer(), non_neg_integer()) -> {ok, fd_ref()} | {error, term()}.
+add_reader(_Loop, _Fd, _CallbackId) -> erlang:nif_error(not_loaded).
+
+-spec add_writer(bare_loop(), integer(), non_neg_integer()) -> {ok, fd_ref()} | {error, term()}.
+add_writer(_Loop, _Fd, _CallbackId) -> erlang:nif_error(not_loaded).
+
+-spec remove_reader(bare_loop(), fd_ref()) -> ok | {error, term()}.
+remove_reader(_Loop, _FdRef) -> erlang:nif_error(not_loaded).
+
+-spec remove_writer(bare_loop(), fd_ref()) -> ok | {error, term()}.
+remove_writer(_Loop, _FdRef) -> erlang:nif_error(not_loaded).
+
+%% @doc A timer in milliseconds.
+-spec call_later(bare_loop(), non_neg_integer(), non_neg_integer()) -> {ok, timer_ref()} | {error, term()}.
+call_later(_Loop, _Ms, _CallbackId) -> erlang:nif_error(not_loaded).
+
+-spec cancel_timer(bare_loop(), timer_ref()) -> ok | {error, term()}.
+cancel_timer(_Loop, _TimerRef) -> erlang:nif_error(not_loaded).
+
+%% @doc Waits until something is pending, but not longer than this: how much there is.
+-spec poll_events(bare_loop(), non_neg_integer()) -> {ok, non_neg_integer()} | {error, invalid_loop}.
+poll_events(_Loop, _Ms) -> erlang:nif_error(not_loaded).
+
+%% @doc What is pending, which it is no longer.
+-spec get_pending(bare_loop()) -> [event()] | {error, invalid_loop}.
+get_pending(_Loop) -> erlang:nif_error(not_loaded).
+
+%% @doc Hands tasks that were submitted to the loop on to an event loop that runs Python; `more' if there are more.
+-spec process_ready_tasks(bare_loop()) -> ok | more | {error, term()}.
+process_ready_tasks(_Loop) -> erlang:nif_error(not_loaded).
+
+-spec create_test_udp_socket(inet:port_number()) -> {ok, {integer(), inet:port_number()}} | {error, term()}.
+create_test_udp_socket(_Port) -> erlang:nif_error(not_loaded).
+
+-spec sendto_test_udp(integer(), binary(), binary(), inet:port_number()) -> ok | {error, term()}.
+sendto_test_udp(_Fd, _Data, _Host, _Port) -> erlang:nif_error(not_loaded).
+
+-spec recvfrom_test_udp(integer(), non_neg_integer()) -> {ok, {binary(), {binary(), inet:port_number()}}} | {error, term()}.
+recvfrom_test_udp(_Fd, _Most) -> erlang:nif_error(not_loaded).
+
+-spec set_udp_broadcast(integer(), boolean()) -> ok | {error, term()}.
+set_udp_broadcast(_Fd, _On) -> erlang:nif_error(not_loaded).
+
+-spec close_test_fd(integer()) -> ok | {error, term()}.
+close_test_fd(_Fd) -> erlang:nif_error(not_loaded).
+
+-spec create_test_pipe() -> {ok, {integer(), integer()}} | {error, term()}.
+create_test_pipe() -> erlang:nif_error(not_loaded).
+
+-spec read_test_fd(integer(), non_neg_integer()) -> {ok, binary()} | {error, term()}.
+read_test_fd(_Fd, _Most) -> erlang:nif_error(not_loaded).
+
+-spec write_test_fd(integer(), binary()) -> {ok, non_neg_integer()} | {error, term()}.
+write_test_fd(_Fd, _Data) -> erlang:nif_error(not_loaded).
+
+-spec create_test_tcp_listener(inet:port_number()) -> {ok, {integer(), inet:port_number()}} | {error, term()}.
+create_test_tcp_listener(_Port) -> erlang:nif_error(not_loaded).
+
+-spec connect_test_tcp(binary(), inet:port_number()) -> {ok, integer()} | {error, term()}.
+connect_test_tcp(_Host, _Port) -> erlang:nif_error(not_loaded).
+
+-spec accept_test_tcp(integer()) -> {ok, integer()} | {error, term()}.
+accept_test_tcp(_Fd) -> erlang:nif_error(not_loaded).
 
 %% @doc Takes a request back. True if no answer will ever come, false if it has been sent.
 -spec cancel(id()) -> boolean().

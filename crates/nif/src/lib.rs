@@ -16,6 +16,8 @@
 
 mod api;
 mod atoms;
+mod bare;
+mod bare_api;
 mod beam;
 mod binding;
 mod bridge;
@@ -42,6 +44,7 @@ mod python;
 mod request;
 mod runner;
 mod sandbox;
+mod select;
 mod slice;
 mod stats;
 mod stream;
@@ -50,9 +53,14 @@ mod table;
 mod target;
 mod task;
 mod terms;
+mod test_fds;
 mod threads;
 mod waiter;
 mod watch;
 mod weight;
 
-rustler::init!("py_nif");
+fn load(env: rustler::Env<'_>, _info: rustler::Term<'_>) -> bool {
+    select::load(env)
+}
+
+rustler::init!("py_nif", load = load);

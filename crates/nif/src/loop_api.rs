@@ -2,6 +2,7 @@
 
 use rustler::{Atom, Encoder, Env, Error, LocalPid, NifResult, ResourceArc, Term};
 
+use crate::bare::BareLoop;
 use crate::event_loop::{EventLoop, Floor};
 use crate::request::{Op, Request, Tags};
 use crate::target::Target;
@@ -46,6 +47,9 @@ fn submit_task<'a>(
 ) -> Term<'a> {
     let tag = Some(atoms::async_result().to_term(env));
     let terms = [module, function, arguments, kwargs];
+    if let Ok(bare) = event_loop.decode::<ResourceArc<BareLoop>>() {
+        return queue(env, &bare, (caller, reference, tag), terms);
+    }
     match loop_of(event_loop) {
         Some(target) => hand_over(env, (caller, reference, tag), None, Op::Task, terms, &target),
         None => (atoms::error(), atoms::invalid_loop()).encode(env),
@@ -71,6 +75,31 @@ fn submit_result<'a>(
             hand_over(env, (caller, reference, None), Some(Tags::Result), Op::Task, terms, &target)
         }
         None => (atoms::error(), atoms::invalid_loop()).encode(env),
+    }
+}
+
+/// Queues a task on a loop that has no Python of its own; its owner is sent `{task_ready, Loop}`.
+fn queue<'a>(
+    env: Env<'a>,
+    bare: &ResourceArc<BareLoop>,
+    reply: (LocalPid, Term<'a>, Option<Term<'a>>),
+    terms: [Term<'a>; 4],
+) -> Term<'a> {
+    let Some(request) = Request::new(Op::Task, terms, Some(reply), Target::Pool) else {
+        return (atoms::error(), atoms::overloaded()).encode(env);
+    };
+    match bare.push(request) {
+        Ok(owner) => {
+            if let Some(owner) = owner {
+                // One that is gone is not there to take it; the next one is told when it comes.
+                let _gone = env.send(&owner, (atoms::task_ready(), bare.clone()));
+            }
+            atoms::ok().encode(env)
+        }
+        Err(request) => {
+            request.withdraw();
+            (atoms::error(), atoms::invalid_loop()).encode(env)
+        }
     }
 }
 
