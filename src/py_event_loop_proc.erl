@@ -6,6 +6,7 @@
 
 -export([start_link/0, get_loop/0]).
 
+%% @doc Starts the process. The application does.
 -spec start_link() -> gen_server:start_ret().
 start_link() ->
     py_loop:start_link({local, ?MODULE}, driver).

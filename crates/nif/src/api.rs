@@ -96,7 +96,7 @@ fn cancel_stream(env: Env<'_>, stream: &ResourceArc<Stream>) -> bool {
 
 /// Cancels a task, which is answered with `{error, cancelled}`. False if it was over.
 #[rustler::nif]
-fn task_cancel(env: Env<'_>, term: Term<'_>) -> bool {
+fn task_cancel<'a>(env: Env<'a>, term: Term<'a>) -> bool {
     if let Ok(stream) = term.decode::<ResourceArc<Stream>>() {
         return cancel_stream(env, &stream);
     }
