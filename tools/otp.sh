@@ -44,7 +44,7 @@ fetch() {
         sed -n 's/^Inst \([^ ]*\).*/\1/p'); do
         case $package in lib*|zlib*) wanted+=("$package") ;; esac
     done
-    (cd "$apt/cache/archives" && private "$apt" apt-get download "${wanted[@]}" "${packages[@]/#/erlang-}" rebar3)
+    (cd "$apt/cache/archives" && private "$apt" apt-get download "${wanted[@]}" "${packages[@]/#/erlang-}" libjs-jquery libjs-jquery-tablesorter rebar3)
 }
 
 # The programs run with the C library they were built for: the loader and the place of the libraries are written into them, and with
