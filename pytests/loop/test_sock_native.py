@@ -398,3 +398,75 @@ async def test_datagrams_wait_and_are_cancelled(loop: Loop) -> None:
         assert await into == (4, one.getsockname())
         assert buffer[:4] == b"%d is" % number
     close(one, two)
+
+
+async def test_a_connect_that_is_refused_later_is_an_error_of_the_call(loop: Loop) -> None:
+    """The kernel asks again after a second, when the listener that was too busy is gone."""
+    door = listener(0)
+    guests = [socket.socket() for _ in range(4)]
+    waiting = []
+    for guest in guests:
+        guest.setblocking(False)
+        waiting.append(loop.create_task(loop.sock_connect(guest, door.getsockname())))
+    await turns(5)
+    assert not waiting[-1].done()
+    door.close()
+    assert isinstance(await settled(waiting[-1]), ConnectionRefusedError)
+    for task in waiting:
+        await settled(task)
+    close(*guests)
+
+
+async def test_those_who_wait_for_a_call_are_told_unless_they_are_taken_off(loop: Loop) -> None:
+    left, right = pair()
+    call = loop.sock_recv(left, 10)
+    future: Any = call.send(None)
+    told: list[str] = []
+    last = asyncio.Event()
+
+    def first(_: Any) -> None:
+        told.append("first")
+
+    def second(_: Any) -> None:
+        told.append("second")
+
+    def third(_: Any) -> None:
+        told.append("third")
+        last.set()
+
+    for callback in (first, second, third):
+        future.add_done_callback(callback)
+    assert future.remove_done_callback(second) == 1
+    right.send(b"data")
+    await last.wait()
+    assert told == ["first", "third"]
+    with pytest.raises(StopIteration) as stopped:
+        call.send(None)
+    assert stopped.value.value == b"data"
+    close(left, right)
+
+
+async def test_a_call_cancelled_in_the_turn_that_found_its_data_leaves_the_data(
+    loop: Loop, column: str
+) -> None:
+    if column == "stdlib" or loop.get_debug():
+        pytest.skip("stdlib's calls receive before anybody can cancel them, and lose it")
+    (one, to_one), (other, to_other) = pair(), pair()
+    second = loop.create_task(loop.sock_recv(other, 10))
+
+    async def cancels() -> bytes:
+        data = await loop.sock_recv(one, 10)
+        second.cancel()
+        return data
+
+    first = loop.create_task(cancels())
+    await turns(3)
+    to_one.send(b"one")
+    to_other.send(b"other")
+    assert await first == b"one"
+    outcome = await settled(second)
+    if isinstance(outcome, asyncio.CancelledError):
+        assert await loop.sock_recv(other, 10) == b"other"
+    else:
+        assert outcome == b"other"
+    close(one, to_one, other, to_other)
