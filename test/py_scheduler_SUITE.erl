@@ -76,6 +76,9 @@ no_request_holds_a_normal_scheduler(_Config) ->
              {large_list, 8, Numbers, fun(List) -> {ok, 2000000} = py:call(builtins, len, [List]) end},
              {large_cast, 8, Numbers, fun(List) -> ok = py:cast(builtins, len, [List]) end},
              {large_task, 8, Numbers, fun(List) -> {ok, 2000000} = py:await(py:call_async(builtins, len, [List])) end},
+             {large_loop_task, 8, Numbers, fun(List) -> {ok, 2000000} = on_a_loop(List) end},
+             {large_driver, 8, Numbers, fun(List) -> {ok, 2000000} = by_the_driver(List) end},
+             {large_submit, 8, Numbers, fun(List) -> {ok, 2000000} = by_callback_id(List) end},
              {large_locals, 8, Numbers, fun(List) -> {ok, 2000000} = py:eval("len(x)", #{x => List}) end},
              {large_map, 8, Map, fun(All) -> {ok, 300000} = py:call(builtins, len, [All]) end},
              {nested, 8, Nested, fun(All) -> {ok, 200000} = py:call(builtins, len, [All]) end},
@@ -86,6 +89,20 @@ no_request_holds_a_normal_scheduler(_Config) ->
     Results = [held(Kind) || Kind <- Kinds],
     ok = py:unregister_function(returned),
     [] = [Result || {_, Times, Held, Late, Ticks} = Result <- Results, Held * 2 >= Times orelse Late * 2 >= Ticks].
+
+on_a_loop(List) ->
+    {ok, Loop} = py_event_loop:get_loop(),
+    Ref = make_ref(),
+    ok = py_event_loop:run_async(Loop, #{ref => Ref, caller => self(), module => builtins, func => len, args => [List]}),
+    receive {async_result, Ref, Result} -> Result end.
+
+by_the_driver(List) ->
+    {ok, Ref} = py_async_driver:submit(builtins, len, [List], #{}),
+    receive {py_result, Ref, Value} -> {ok, Value}; {py_error, Ref, Reason} -> {error, Reason} end.
+
+by_callback_id(List) ->
+    ok = py_nif:submit_call(self(), 7, <<"builtins">>, <<"len">>, [List], #{}),
+    receive {call_result, 7, Value} -> {ok, Value}; {call_error, 7, Reason} -> {error, Reason} end.
 
 %% How often one of our processes held a scheduler while requests of one kind were made, and how many ticks came late.
 held({Kind, Times, Prepare, Request}) ->

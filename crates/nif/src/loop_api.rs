@@ -1,4 +1,7 @@
-//! The functions of `py_nif` about event loops. Called on schedulers: none of them attaches to Python or waits.
+//! The functions of `py_nif` about event loops. Called on schedulers, dirty ones if there is much to copy: none of them attaches
+//! to Python or waits.
+
+use std::ffi::CStr;
 
 use rustler::{Atom, Encoder, Env, Error, LocalPid, NifResult, ResourceArc, Term};
 
@@ -7,6 +10,7 @@ use crate::event_loop::{EventLoop, Floor};
 use crate::request::{Op, Request, Tags};
 use crate::target::Target;
 use crate::terms::Saved;
+use crate::weight::{self, Copies};
 use crate::{atoms, python};
 
 /// A new event loop with a thread of its own, which ends with the calling process. That is sent `{py_loop, Tag, ready}` when the
@@ -38,21 +42,31 @@ fn loop_stop(event_loop: ResourceArc<EventLoop>) -> Atom {
 fn submit_task<'a>(
     env: Env<'a>,
     event_loop: Term<'a>,
-    caller: LocalPid,
+    caller: Term<'a>,
     reference: Term<'a>,
     module: Term<'a>,
     function: Term<'a>,
     arguments: Term<'a>,
     kwargs: Term<'a>,
-) -> Term<'a> {
-    let tag = Some(atoms::async_result().to_term(env));
-    let terms = [module, function, arguments, kwargs];
-    if let Ok(bare) = event_loop.decode::<ResourceArc<BareLoop>>() {
-        return queue(env, &bare, (caller, reference, tag), terms);
-    }
-    match loop_of(event_loop) {
-        Some(target) => hand_over(env, (caller, reference, tag), None, Op::Task, terms, &target),
-        None => (atoms::error(), atoms::invalid_loop()).encode(env),
+) -> NifResult<Term<'a>> {
+    weight::run::<SubmitTask>(env, &[event_loop, caller, reference, module, function, arguments, kwargs])
+}
+
+struct SubmitTask;
+
+impl Copies for SubmitTask {
+    const NAME: &'static CStr = c"submit_task";
+
+    fn run<'a>(env: Env<'a>, args: &[Term<'a>]) -> NifResult<Term<'a>> {
+        let &[event_loop, caller, reference, ref terms @ ..] = args else { return Err(Error::BadArg) };
+        let reply = (caller.decode()?, reference, Some(atoms::async_result().to_term(env)));
+        if let Ok(bare) = event_loop.decode::<ResourceArc<BareLoop>>() {
+            return Ok(queue(env, &bare, reply, four(terms)?));
+        }
+        match loop_of(event_loop) {
+            Some(target) => Ok(hand_over(env, reply, None, Op::Task, four(terms)?, &target)),
+            None => Ok((atoms::error(), atoms::invalid_loop()).encode(env)),
+        }
     }
 }
 
@@ -62,20 +76,34 @@ fn submit_task<'a>(
 fn submit_result<'a>(
     env: Env<'a>,
     event_loop: Term<'a>,
-    caller: LocalPid,
+    caller: Term<'a>,
     reference: Term<'a>,
     module: Term<'a>,
     function: Term<'a>,
     arguments: Term<'a>,
     kwargs: Term<'a>,
-) -> Term<'a> {
-    let terms = [module, function, arguments, kwargs];
-    match loop_of(event_loop) {
-        Some(target) => {
-            hand_over(env, (caller, reference, None), Some(Tags::Result), Op::Task, terms, &target)
+) -> NifResult<Term<'a>> {
+    weight::run::<SubmitResult>(env, &[event_loop, caller, reference, module, function, arguments, kwargs])
+}
+
+struct SubmitResult;
+
+impl Copies for SubmitResult {
+    const NAME: &'static CStr = c"submit_result";
+
+    fn run<'a>(env: Env<'a>, args: &[Term<'a>]) -> NifResult<Term<'a>> {
+        let &[event_loop, caller, reference, ref terms @ ..] = args else { return Err(Error::BadArg) };
+        let reply = (caller.decode()?, reference, None);
+        match loop_of(event_loop) {
+            Some(target) => Ok(hand_over(env, reply, Some(Tags::Result), Op::Task, four(terms)?, &target)),
+            None => Ok((atoms::error(), atoms::invalid_loop()).encode(env)),
         }
-        None => (atoms::error(), atoms::invalid_loop()).encode(env),
     }
+}
+
+/// Module, function, arguments and keyword arguments.
+fn four<'a>(terms: &[Term<'a>]) -> NifResult<[Term<'a>; 4]> {
+    terms.try_into().map_err(|_| Error::BadArg)
 }
 
 /// Queues a task on a loop that has no Python of its own; its owner is sent `{task_ready, Loop}`.
@@ -132,31 +160,53 @@ fn hand_over<'a>(
 #[rustler::nif]
 fn submit_call<'a>(
     env: Env<'a>,
-    to: LocalPid,
+    to: Term<'a>,
     id: Term<'a>,
     module: Term<'a>,
     function: Term<'a>,
     arguments: Term<'a>,
     kwargs: Term<'a>,
-) -> Term<'a> {
-    let terms = [module, function, arguments, kwargs];
-    hand_over(env, (to, id, None), Some(Tags::Call), Op::Call, terms, &Target::Pool)
+) -> NifResult<Term<'a>> {
+    weight::run::<SubmitCall>(env, &[to, id, module, function, arguments, kwargs])
+}
+
+struct SubmitCall;
+
+impl Copies for SubmitCall {
+    const NAME: &'static CStr = c"submit_call";
+
+    fn run<'a>(env: Env<'a>, args: &[Term<'a>]) -> NifResult<Term<'a>> {
+        let &[to, id, ref terms @ ..] = args else { return Err(Error::BadArg) };
+        let reply = (to.decode()?, id, None);
+        Ok(hand_over(env, reply, Some(Tags::Call), Op::Call, four(terms)?, &Target::Pool))
+    }
 }
 
 /// Likewise for a coroutine, on the event loop that the process owns, or on another one if it owns none.
 #[rustler::nif]
 fn submit_coroutine<'a>(
     env: Env<'a>,
-    to: LocalPid,
+    to: Term<'a>,
     id: Term<'a>,
     module: Term<'a>,
     function: Term<'a>,
     arguments: Term<'a>,
     kwargs: Term<'a>,
-) -> Term<'a> {
-    let Some(target) = Floor::of(to).map(Target::Floor) else {
-        return (atoms::error(), atoms::not_started()).encode(env);
-    };
-    let terms = [module, function, arguments, kwargs];
-    hand_over(env, (to, id, None), Some(Tags::Call), Op::Task, terms, &target)
+) -> NifResult<Term<'a>> {
+    weight::run::<SubmitCoroutine>(env, &[to, id, module, function, arguments, kwargs])
+}
+
+struct SubmitCoroutine;
+
+impl Copies for SubmitCoroutine {
+    const NAME: &'static CStr = c"submit_coroutine";
+
+    fn run<'a>(env: Env<'a>, args: &[Term<'a>]) -> NifResult<Term<'a>> {
+        let &[to, id, ref terms @ ..] = args else { return Err(Error::BadArg) };
+        let owner: LocalPid = to.decode()?;
+        let Some(target) = Floor::of(owner).map(Target::Floor) else {
+            return Ok((atoms::error(), atoms::not_started()).encode(env));
+        };
+        Ok(hand_over(env, (owner, id, None), Some(Tags::Call), Op::Task, four(terms)?, &target))
+    }
 }
