@@ -153,7 +153,7 @@ lint-python: setup
 	$(VENV)/ruff format --check $(PY_SOURCES)
 	$(VENV)/mypy $(PY_SOURCES)
 	for part in conformance docs erlang loop programs seeds soak; do \
-	    MYPYPATH=pytests/$$part $(VENV)/mypy pytests/$$part/*.py || exit 1; done
+	    MYPYPATH=pytests/$$part:pytests/seeds $(VENV)/mypy pytests/$$part/*.py || exit 1; done
 
 lint-erlang: setup
 	$(FOR_ERLANG) rebar3 do compile, xref, dialyzer
