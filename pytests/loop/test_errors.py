@@ -92,8 +92,11 @@ def outcome(loop: Any, case: Case) -> tuple[str, str]:
     return "returned", repr(result[-1] if isinstance(result, tuple) else result)
 
 
+NAMES = [pytest.param(name, marks=pytest.mark.own_process) if "signal" in name else name for name in CASES]
+
+
 @pytest.mark.filterwarnings("ignore:coroutine")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMES)
 def test_bad_input_gets_the_same_answer_as_from_stdlibs_loop(name: str) -> None:
     stdlib = outcome(asyncio.SelectorEventLoop(), CASES[name])
     ours = outcome(erlang.new_event_loop(), CASES[name])

@@ -21,6 +21,8 @@ import erlang_asyncio
 import erlang_loop
 import pytest
 
+pytestmark = pytest.mark.own_process
+
 
 def test_run_runs_on_our_loop_and_closes_it() -> None:
     async def main() -> asyncio.AbstractEventLoop:

@@ -73,9 +73,16 @@ def plain(text: str) -> str:
     return re.sub(r"\d+", "N", text)
 
 
+def case(row: parity.Row) -> Any:
+    processes = row[0].startswith("subprocess") or "signal" in row[0]
+    return pytest.param(
+        row, id=re.sub(r"\W+", "-", row[0]), marks=[pytest.mark.own_process] if processes else []
+    )
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("debug", [False, True], ids=["plain", "debug"])
-@pytest.mark.parametrize("row", parity.ROWS, ids=[re.sub(r"\W+", "-", name) for name, _ in parity.ROWS])
+@pytest.mark.parametrize("row", [case(row) for row in parity.ROWS])
 @pytest.mark.usefixtures("limit")
 def test_bad_input(row: parity.Row, debug: bool) -> None:
     if "blocking socket" in row[0] and not debug:

@@ -553,6 +553,7 @@ async def test_debug_mode_tells_of_ends(loop: Loop, caplog: Any) -> None:
         assert (words in caplog.text) == loop.get_debug()
 
 
+@pytest.mark.own_process
 async def test_children_have_native_pipes(loop: Loop, column: str) -> None:
     transport: Any
     transport, _ = await loop.subprocess_exec(asyncio.SubprocessProtocol, "cat")

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from peers import Loop, Record, pattern, turns
 
+pytestmark = pytest.mark.own_process
+
 CAT = [sys.executable, "-c", "import shutil, sys; shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer)"]
 PIPE = subprocess.PIPE
 

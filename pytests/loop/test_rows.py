@@ -287,6 +287,7 @@ def test_t6_an_overdue_timer_does_not_wait_for_the_next_event(loop: AbstractEven
     assert time.monotonic() - start < 1
 
 
+@pytest.mark.own_process
 def test_t10_the_handler_of_a_child_is_the_users_own(loop: AbstractEventLoop) -> None:
     import signal
 

@@ -155,6 +155,7 @@ def program(request: Any, body: str, *arguments: str) -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.own_process
 def test_t10_ctrl_c_ends_an_idle_loop(loop: Loop, request: pytest.FixtureRequest) -> None:
     done = program(
         request,
@@ -171,6 +172,7 @@ def test_t10_ctrl_c_ends_an_idle_loop(loop: Loop, request: pytest.FixtureRequest
     assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
 
 
+@pytest.mark.own_process
 def test_t10_ctrl_c_wakes_a_loop_that_waits(loop: Loop, request: pytest.FixtureRequest) -> None:
     done = program(
         request,
@@ -191,6 +193,7 @@ def test_t10_ctrl_c_wakes_a_loop_that_waits(loop: Loop, request: pytest.FixtureR
     assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
 
 
+@pytest.mark.own_process
 def test_t10_interrupted_system_calls_stay_inside(loop: Loop, request: pytest.FixtureRequest) -> None:
     done = program(
         request,
@@ -218,6 +221,7 @@ def test_t10_interrupted_system_calls_stay_inside(loop: Loop, request: pytest.Fi
     assert (done.stdout, done.returncode) == ("ticks\n", 0), done.stderr
 
 
+@pytest.mark.own_process
 def test_t10_a_handler_of_the_users_for_sigchld_stays(loop: Loop, request: pytest.FixtureRequest) -> None:
     done = program(
         request,
@@ -240,6 +244,7 @@ def test_t10_a_handler_of_the_users_for_sigchld_stays(loop: Loop, request: pytes
     assert (done.stdout, done.returncode) == ("kept\n", 0), done.stderr
 
 
+@pytest.mark.own_process
 async def test_t10_a_child_gets_its_stdio_and_nothing_else(loop: Loop) -> None:
     left, right = pair()
     command = [sys.executable, "-c", "import os; print(len(os.listdir('/proc/self/fd')))"]
@@ -252,6 +257,7 @@ async def test_t10_a_child_gets_its_stdio_and_nothing_else(loop: Loop) -> None:
     right.close()
 
 
+@pytest.mark.own_process
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
 async def test_t10_signal_handlers_of_the_loop(loop: Loop, number: signal.Signals) -> None:
     seen = loop.create_future()
@@ -403,6 +409,7 @@ async def test_t13_a_peer_that_is_gone_does_not_wake_a_paused_reader(loop: Loop,
     await both.close()
 
 
+@pytest.mark.own_process
 def test_t10_loops_in_threads_leave_signals_alone(factory: loops.Factory) -> None:
     """A loop that is not in the main thread refuses signal handlers and changes nothing."""
     import threading

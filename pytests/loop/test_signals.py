@@ -10,6 +10,8 @@ from asyncio import AbstractEventLoop
 import erlang
 import pytest
 
+pytestmark = pytest.mark.own_process
+
 
 def test_a_signal_handler_is_called_and_removed(loop: AbstractEventLoop) -> None:
     got: list[int] = []
