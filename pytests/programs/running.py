@@ -4,8 +4,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import loops
+from servers import LOCAL as LOCAL
 
-LOCAL = "127.0.0.1"
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
