@@ -3,7 +3,8 @@
     python tools/valgrind.py [arguments for pytest]
 
 Every access to memory that is not the program's counts, whoever made it, for a reference given away once too
-often shows in the interpreter; a leak counts if our module is on its stack, as CPython leaks by design.
+often shows in the interpreter. A leak counts if our module asked for the memory, with no Python code in
+between: CPython leaks by design, and below a loop everything that runs has the loop on its stack.
 Values that were never set are not looked for: CPython multiplies the absent digit of a zero by its length,
 and memcheck takes all that follows for unset. Ends with `N passed, N failed`: tests, and then errors too.
 """
@@ -56,13 +57,22 @@ def command(report: Path) -> list[str]:
     ]
 
 
+def is_ours(frames: list[ElementTree.Element]) -> bool:
+    """Whether our module is on this stack below the first evaluation of Python code."""
+    for frame in frames:
+        if "_native" in frame.findtext("obj", ""):
+            return True
+        if frame.findtext("fn", "").startswith(("_PyEval_", "PyEval_")):
+            return False
+    return False
+
+
 def errors(report: Path) -> Iterator[tuple[str, str]]:
     """What was found: its kind, and where."""
     for error in ElementTree.parse(report).getroot().iter("error"):
         kind = error.findtext("kind", "")
         frames = list(error.iter("frame"))
-        ours = any("_native" in frame.findtext("obj", "") for frame in frames)
-        if kind.startswith("Leak_") and not ours:
+        if kind.startswith("Leak_") and not is_ours(frames):
             continue
         names = [frame.findtext("fn") or frame.findtext("obj") or "?" for frame in frames]
         yield kind, "\n".join(f"      {name}" for name in names[:25])
