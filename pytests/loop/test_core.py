@@ -281,6 +281,42 @@ def test_who_cancels_a_threadsafe_call_waits_for_its_callback(loop: Loop) -> Non
     assert order == ["ended", "cancelled"]
 
 
+def test_a_threadsafe_call_may_cancel_itself(loop: Loop) -> None:
+    seen: list[bool] = []
+
+    def callback() -> None:
+        handle.cancel()
+        seen.append(handle.cancelled())
+        loop.stop()
+
+    handle = loop.call_soon_threadsafe(callback)
+    loop.run_forever()
+    assert seen == [True]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="came with 3.14")
+def test_no_threadsafe_call_runs_once_its_cancel_has_returned(loop: Loop) -> None:
+    closed = [False] * 2000
+    late: list[int] = []
+
+    def callback(index: int) -> None:
+        if closed[index]:
+            late.append(index)
+
+    def race() -> None:
+        for index in range(len(closed)):
+            handle = loop.call_soon_threadsafe(callback, index)
+            handle.cancel()
+            closed[index] = True
+        loop.call_soon_threadsafe(loop.stop)
+
+    thread = threading.Thread(target=race)
+    thread.start()
+    loop.run_forever()
+    thread.join()
+    assert late == []
+
+
 def test_stop_from_another_thread_wakes_the_loop(loop: Loop) -> None:
     thread = threading.Thread(target=lambda: loop.call_soon_threadsafe(loop.stop))
     thread.start()

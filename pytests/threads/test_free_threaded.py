@@ -103,6 +103,28 @@ class FreeThreaded(unittest.TestCase):
         in_threads(work)
         assert len(ran) <= sum(accepted)
 
+    def test_no_call_runs_once_its_cancel_has_returned(self) -> None:
+        loop = erlang.new_event_loop()
+        running = threading.Thread(target=loop.run_forever)
+        running.start()
+        late: list[int] = []
+
+        def callback(closed: list[bool]) -> None:
+            # The other thread has all the time of this loop to be done with its cancel.
+            late.extend(1 for _ in range(50) if closed)
+
+        def race(number: int) -> None:
+            for _ in range(5000):
+                closed: list[bool] = []
+                loop.call_soon_threadsafe(callback, closed).cancel()
+                closed.append(True)
+
+        in_threads(race)
+        loop.call_soon_threadsafe(loop.stop)
+        running.join()
+        loop.close()
+        assert late == []
+
     def test_tasks_wait_for_what_other_threads_do(self) -> None:
         async def main() -> int:
             loop = asyncio.get_running_loop()

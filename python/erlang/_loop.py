@@ -10,13 +10,11 @@ import sys
 import threading
 from asyncio import events
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import Context
 from typing import Any, TypeVarTuple
 
 from . import _native
 from ._secure import Secure
 from ._sock import Sockets
-from ._stdlib import StdlibLoop
 from ._subprocess import Subprocesses
 from ._transports import Transports
 
@@ -92,23 +90,6 @@ class ErlangEventLoop(_native.Loop, Sockets, Secure, Transports, Subprocesses):
     @_selector.setter
     def _selector(self, value: object) -> None:
         """asyncio's loops assign it; what they get back is a view of the native registrations."""
-
-    if sys.version_info >= (3, 14):
-        # Tasks take any keyword here.
-        create_task = StdlibLoop.create_task
-
-        def call_soon_threadsafe(
-            self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
-        ) -> events.Handle:
-            """call_soon() from any thread. Whoever cancels it meanwhile waits for a callback that runs."""
-            self._check_closed()
-            if self._debug:
-                self._check_callback(callback, "call_soon_threadsafe")
-            handle = events._ThreadSafeHandle(callback, args, self, context)
-            if handle._source_traceback:
-                del handle._source_traceback[-2:]
-            self._add_callback(handle)
-            return handle
 
     def _make_self_pipe(self) -> None:
         # Threads wake the loop natively. Signals need a pair of sockets: made for the first handler.

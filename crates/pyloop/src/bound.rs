@@ -14,6 +14,7 @@ use pyrt::{
 use crate::arguments::Request;
 use crate::call::Call;
 use crate::event_loop::Loop;
+use crate::exclusive::Exclusive;
 use crate::module::Native;
 
 /// A call that may be cancelled until it runs.
@@ -87,10 +88,17 @@ impl Bound {
         self.pending.try_with(py, |pending| pending.cancelled).unwrap_or(false)
     }
 
-    /// Marks it as cancelled and lets go of the call. Whether this was the first time.
-    fn cancel(&self, py: Attached<'_>, this: &Obj) -> PyResult<bool> {
-        if self.pending.with(py, |pending| std::mem::replace(&mut pending.cancelled, true))? {
-            return Ok(false);
+    /// Marks it as cancelled and lets go of the call, unless another thread runs it exclusively. Whether it is cancelled now.
+    fn cancel(&self, py: Attached<'_>, this: &Obj, exclusive: Option<&Exclusive>) -> PyResult<bool> {
+        let before = self.pending.with(py, |pending| {
+            // Looked at under the guard, which whoever runs it passes after having said so.
+            let elsewhere = exclusive.is_some_and(Exclusive::is_elsewhere);
+            (!elsewhere).then(|| std::mem::replace(&mut pending.cancelled, true))
+        })?;
+        match before {
+            None => return Ok(false),
+            Some(true) => return Ok(true),
+            Some(false) => {}
         }
         if self.owner.is_debug() {
             // Kept for messages such as "Executing <Handle...> took 2.5 seconds".
@@ -165,6 +173,11 @@ pub(crate) fn ends_the_loop(py: Attached<'_>, raised: &Raised) -> bool {
 /// A class with a `Bound` in its payload.
 pub(crate) trait IsHandle: Class {
     fn bound(&self) -> &Bound;
+    /// Who runs it, if whoever cancels it has to wait for that.
+    #[inline(always)]
+    fn exclusive(&self) -> Option<&Exclusive> {
+        None
+    }
     /// The class of asyncio that instances say they are of.
     fn stands_for(native: &Native) -> &Fixed;
 }
@@ -172,10 +185,22 @@ pub(crate) trait IsHandle: Class {
 // The methods and properties that both classes have, for their tables.
 
 pub(crate) fn cancel<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<()> {
-    this.bound().cancel(py, &this.object()).map(drop)
+    loop {
+        wait(py, this)?;
+        if this.bound().cancel(py, &this.object(), this.exclusive())? {
+            return Ok(());
+        }
+    }
+}
+
+/// Waits until no other thread runs it, if it is one to wait for.
+#[inline]
+fn wait<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<()> {
+    this.exclusive().map_or(Ok(()), |exclusive| exclusive.wait(py))
 }
 
 pub(crate) fn cancelled<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<bool> {
+    wait(py, this)?;
     this.bound().pending.with(py, |pending| pending.cancelled)
 }
 
@@ -184,7 +209,17 @@ pub(crate) fn context<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> P
 }
 
 pub(crate) fn run<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<()> {
-    this.bound().run(py, &this.object(), false)
+    perform(py, this, false)
+}
+
+/// Runs a handle, as [`Bound::run`] says, and lets others know if they are to wait for it.
+#[inline(always)]
+pub(crate) fn perform<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>, once: bool) -> PyResult<()> {
+    let _running = match this.exclusive() {
+        Some(exclusive) => Some(exclusive.enter(py)?),
+        None => None,
+    };
+    this.bound().run(py, &this.object(), once)
 }
 
 pub(crate) fn callback<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Option<Owned>> {

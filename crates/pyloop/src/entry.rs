@@ -3,7 +3,7 @@
 use evloop::Interest;
 use pyrt::{Attached, Borrowed, Confined, Owned, PyResult, Traverse, Typed, Visit, Visited};
 
-use crate::bound::{IsHandle, run_foreign};
+use crate::bound::{IsHandle, perform, run_foreign};
 use crate::handle::Handle;
 use crate::module::Native;
 use crate::sock::Operation;
@@ -49,7 +49,7 @@ impl Entry {
     #[inline]
     pub(crate) fn run(self, py: Attached<'_>, native: &Native) -> PyResult<()> {
         match self {
-            Self::Soon(handle) => handle.bound().run(py, handle.object(), true),
+            Self::Soon(handle) => perform(py, handle.instance(), true),
             Self::Event(handle) => handle.bound().run(py, handle.object(), false),
             Self::Timer(handle) => handle.bound().run(py, handle.object(), true),
             Self::Foreign(handle) => run_foreign(py, native, handle.borrow()),

@@ -7,20 +7,28 @@ use pyrt::{
 };
 
 use crate::bound::{self, Bound, IsHandle};
+use crate::exclusive::Exclusive;
 use crate::module::Native;
 
 /// A callback that is to run, or runs whenever an fd is ready.
 pub(crate) struct Handle {
     bound: Bound,
+    exclusive: Exclusive,
     weak: WeakSlot,
 }
 
-confined!(Handle { bound, weak });
+confined!(Handle { bound, exclusive, weak });
 
 impl Handle {
     #[inline(always)]
     pub(crate) fn new(bound: Bound) -> Self {
-        Self { bound, weak: WeakSlot::new() }
+        Self { bound, exclusive: Exclusive::new(false), weak: WeakSlot::new() }
+    }
+
+    /// One that another thread can cancel only while it does not run, if `exclusive`.
+    #[inline(always)]
+    pub(crate) fn threadsafe(bound: Bound, exclusive: bool) -> Self {
+        Self { bound, exclusive: Exclusive::new(exclusive), weak: WeakSlot::new() }
     }
 }
 
@@ -28,6 +36,11 @@ impl IsHandle for Handle {
     #[inline]
     fn bound(&self) -> &Bound {
         &self.bound
+    }
+
+    #[inline(always)]
+    fn exclusive(&self) -> Option<&Exclusive> {
+        self.exclusive.is_on().then_some(&self.exclusive)
     }
 
     fn stands_for(native: &Native) -> &Fixed {

@@ -23,6 +23,7 @@ mod clock;
 mod datagram;
 mod entry;
 mod event_loop;
+mod exclusive;
 mod fault;
 mod files;
 mod handle;

@@ -13,6 +13,9 @@ use crate::handle::Handle;
 use crate::state::PyCore;
 use crate::timer::TimerHandle;
 
+/// The version from which on whoever cancels a call from another thread waits while it runs, as `sys.hexversion` has it.
+const EXCLUSIVE: i64 = 0x030e_0000;
+
 /// The loop's time as Python counts it: what `time.monotonic()` says.
 #[inline]
 pub(crate) fn seconds(nanos: Nanos) -> f64 {
@@ -54,7 +57,9 @@ impl Loop {
         if this.is_debug() {
             this.native().check_call(py, this, request.callback, c"call_soon_threadsafe", false)?;
         }
-        Self::schedule(py, this, request)
+        let exclusive = native.transport.version >= EXCLUSIVE;
+        let handle = Handle::threadsafe(Bound::new(py, this, request)?, exclusive);
+        Self::schedule_handle(py, this, handle)
     }
 
     /// What `call_soon` does when its arguments are known.
@@ -64,7 +69,16 @@ impl Loop {
         this: Instance<'_, Self>,
         request: Request<'_>,
     ) -> PyResult<Typed<Handle>> {
-        let handle = this.native().handle.create(py, Handle::new(Bound::new(py, this, request)?))?;
+        Self::schedule_handle(py, this, Handle::new(Bound::new(py, this, request)?))
+    }
+
+    #[inline(always)]
+    fn schedule_handle(
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        handle: Handle,
+    ) -> PyResult<Typed<Handle>> {
+        let handle = this.native().handle.create(py, handle)?;
         this.queue(py, Entry::Soon(handle.clone_ref(py)))?;
         Ok(handle)
     }

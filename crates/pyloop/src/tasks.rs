@@ -7,6 +7,9 @@ use crate::event_loop::Loop;
 /// The version from which on tasks may be eager, as `sys.hexversion` has it.
 const EAGER: i64 = 0x030c_0000;
 
+/// The version from which on tasks take whatever keywords they are given.
+const ANY_KEYWORD: i64 = 0x030e_0000;
+
 impl Loop {
     pub(crate) fn create_future(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
         let native = this.native();
@@ -50,6 +53,15 @@ impl Loop {
     /// A `Task`, or what the task factory makes of it.
     pub(crate) fn create_task(py: Attached<'_>, this: Instance<'_, Self>, args: Args<'_>) -> PyResult<Owned> {
         let native = this.native();
+        if native.transport.version >= ANY_KEYWORD {
+            return match args.positional() {
+                [coroutine] if args.named() == 0 && !this.task_factory.is_set(py) => {
+                    this.check_open(py)?;
+                    native.task.get(py)?.call_names(py, &[*coroutine, this.object()], &native.future_names)
+                }
+                _ => Self::create_task_with(py, this, &args),
+            };
+        }
         let [coroutine, name, context] = native.signatures.create_task.parse(py, &args)?;
         this.check_open(py)?;
         let none = Borrowed::none(py);
@@ -61,5 +73,19 @@ impl Loop {
             return make.call_names(py, &[this.object(), coroutine, name, context], &native.factory_names);
         }
         native.task.get(py)?.call_names(py, &[coroutine, this.object(), name, context], &native.task_names)
+    }
+
+    /// The stdlib's own way, with a factory and all keywords.
+    fn create_task_with(py: Attached<'_>, this: Instance<'_, Self>, args: &Args<'_>) -> PyResult<Owned> {
+        let mut values = vec![this.object()];
+        values.extend_from_slice(args.positional());
+        let mut names = Vec::new();
+        args.each_named(py, |name, value| {
+            names.push(name);
+            values.push(value);
+            Ok(())
+        })?;
+        let names = Owned::tuple_of(py, &names)?;
+        this.native().create_task.get(py)?.call_names(py, &values, &names)
     }
 }
