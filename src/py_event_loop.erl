@@ -71,7 +71,11 @@ get_loop() ->
 -spec run_async(py_nif:event_loop(), job()) -> ok | {error, term()}.
 run_async(Loop, #{ref := Ref, caller := Caller, module := Module, func := Function, args := Args} = Job)
   when is_pid(Caller), is_list(Args) ->
-    Kwargs = maps:get(kwargs, Job, #{}),
-    py_nif:submit_task(Loop, Caller, Ref, py_name:name(Module), py_name:name(Function), Args, Kwargs);
+    case maps:get(kwargs, Job, #{}) of
+        Kwargs when is_map(Kwargs) ->
+            py_nif:submit_task(Loop, Caller, Ref, py_name:name(Module), py_name:name(Function), Args, Kwargs);
+        _ ->
+            erlang:error(badarg, [Loop, Job])
+    end;
 run_async(Loop, Job) ->
     erlang:error(badarg, [Loop, Job]).

@@ -18,7 +18,7 @@
          a_wakeup_ends_a_wait/1,
          a_destroyed_loop_refuses_everything/1,
          destroying_ends_a_wait/1,
-         forged_and_foreign_references_are_refused/1,
+         f4_forged_and_foreign_references_are_refused/1,
          f1_a_closed_descriptor_is_refused_and_its_number_reused/1,
          f9_descriptors_above_1024/1,
          udp_as_in_the_guides/1,
@@ -237,7 +237,7 @@ destroying_ends_a_wait(_Config) ->
     ok = py_nif:event_loop_destroy(Loop),
     receive {polled, Result} -> {error, invalid_loop} = Result end.
 
-forged_and_foreign_references_are_refused(_Config) ->
+f4_forged_and_foreign_references_are_refused(_Config) ->
     {Loop, Other} = {new(), new()},
     {Read, Write} = pipe(),
     {ok, Ref} = py_nif:add_reader(Loop, Read, 1),

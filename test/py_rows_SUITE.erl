@@ -1,5 +1,6 @@
 %% Bugs that comparable systems had, each designed out here and each with a name: M is memory, D deadlocks, W wrong data, S
-%% security. Every row has cases that begin with its name, in this suite or where their topic is: `rows/0' finds them all.
+%% security, L loops and timers, F descriptors and transports. Every row has cases that begin with its name, in this suite or where
+%% their topic is: `rows/0' finds them all.
 -module(py_rows_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
@@ -59,7 +60,7 @@ rows() ->
     Suites = filelib:wildcard(filename:join(filename:dirname(code:which(?MODULE)), "*_SUITE.beam")),
     Cases = [{Suite, Case} || File <- Suites, Suite <- [list_to_atom(filename:basename(File, ".beam"))],
                               {Case, 1} <- Suite:module_info(exports)],
-    Rows = [Letter ++ integer_to_list(N) || {Letter, Last} <- [{"m", 7}, {"d", 6}, {"w", 5}, {"s", 4}], N <- lists:seq(1, Last)],
+    Rows = [Letter ++ integer_to_list(N) || {Letter, Last} <- [{"m", 7}, {"d", 6}, {"w", 5}, {"s", 4}, {"l", 10}, {"f", 9}], N <- lists:seq(1, Last)],
     [{Row, [One || {_, Case} = One <- Cases, lists:prefix(Row ++ "_", atom_to_list(Case))]} || Row <- Rows].
 
 every_row_has_a_case(_Config) ->

@@ -20,7 +20,7 @@ use crate::{atoms, errors, output, slice, stream, watch};
 pub(crate) enum Failure<'a> {
     Raised(Raised),
     Refused(Refused<'a>),
-    /// A keyword that is no identifier.
+    /// A keyword that is no identifier, or what is no map of keywords.
     BadKeyword(Term<'a>),
     /// Arguments that are no proper list.
     Improper(Term<'a>),
@@ -338,8 +338,10 @@ fn call<'a>(
     if !rest.is_empty_list() {
         return Err(Failure::Improper(args));
     }
-    if kwargs.map_size().unwrap_or(0) == 0 {
-        return Ok(function.call_slice(py, Borrowed::slice(&values))?);
+    match kwargs.map_size() {
+        Ok(0) => return Ok(function.call_slice(py, Borrowed::slice(&values))?),
+        Ok(_) => {}
+        Err(_) => return Err(Failure::BadKeyword(kwargs)),
     }
     let mut names = Vec::new();
     for (key, value) in rustler::MapIterator::new(kwargs).into_iter().flatten() {
