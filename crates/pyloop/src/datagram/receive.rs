@@ -87,12 +87,9 @@ impl DatagramTransport {
         socket: Socket,
     ) -> PyResult<Result<(Owned, Option<SocketAddrAny>), Errno>> {
         // Making a `bytes` runs no Python code: the collector does not know them.
-        self.base.owner.scratch.with(py, |scratch| {
-            let room = scratch.room();
-            match socket.receive_from(room) {
-                Ok((_, sender)) => Owned::bytes(py, room).map(|data| Ok((data, sender))),
-                Err(error) => Ok(Err(error)),
-            }
+        self.base.owner.scratch.with(py, |scratch| match socket.receive_from(scratch.room()) {
+            Ok((read, sender)) => Owned::bytes(py, read).map(|data| Ok((data, sender))),
+            Err(error) => Ok(Err(error)),
         })?
     }
 

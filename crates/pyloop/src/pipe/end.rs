@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use evloop::Interest;
 use pyrt::{Attached, Borrowed, Fault, Guarded, Instance, Kind, Owned, PyResult, confined};
-use rustix::buffer::spare_capacity;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
@@ -133,13 +132,8 @@ impl End {
 
 impl Origin for End {
     #[inline]
-    fn receive(self, room: &mut Vec<u8>) -> Result<usize, Errno> {
-        rustix::io::read(self.fd(), spare_capacity(room))
-    }
-
-    #[inline]
-    fn receive_raw(self, room: &mut [MaybeUninit<u8>]) -> Result<usize, Errno> {
-        rustix::io::read(self.fd(), room).map(|(read, _)| read.len())
+    fn receive(self, room: &mut [MaybeUninit<u8>]) -> Result<&[u8], Errno> {
+        rustix::io::read(self.fd(), room).map(|(read, _)| &*read)
     }
 }
 

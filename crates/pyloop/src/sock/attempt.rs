@@ -46,16 +46,19 @@ impl Operation {
         let socket = self.socket(py)?;
         if size > LARGEST {
             let mut room = Room::new(py, size)?;
-            return match socket.receive_raw(room.space()) {
+            return match socket.receive(room.space()).map(<[u8]>::len) {
                 // SAFETY: that many bytes were just read into it.
                 Ok(read) => unsafe { room.finish(py, read).map(Some) },
                 Err(error) => later(py, error),
             };
         }
         // Making a `bytes` runs no Python code: the collector does not know them.
-        let read = self.owner.scratch.with(py, |scratch| match scratch.receive(socket, size) {
-            Ok(data) => Owned::bytes(py, data).map(Ok),
-            Err(error) => Ok(Err(error)),
+        let read = self.owner.scratch.with(py, |scratch| {
+            let room = scratch.room().get_mut(..size).unwrap_or_default();
+            match socket.receive(room) {
+                Ok(data) => Owned::bytes(py, data).map(Ok),
+                Err(error) => Ok(Err(error)),
+            }
         })?;
         read?.map_or_else(|error| later(py, error), |data| Ok(Some(data)))
     }

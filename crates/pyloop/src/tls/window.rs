@@ -13,11 +13,16 @@ use pyrt::{
     Visited, confined,
 };
 
+use crate::transport::PAGE;
+
 /// What the stdlib's protocol reads at most at a time.
 pub(super) const SIZE: usize = 256 * 1024;
 
-/// A block of bytes that never moves.
-struct Memory(NonNull<[u8]>);
+/// A block of bytes that never moves, with its own start somewhere in its first page.
+struct Memory {
+    block: NonNull<[u8]>,
+    start: usize,
+}
 
 // SAFETY: plain memory of its own; who may touch it when is up to `Window`.
 unsafe impl Send for Memory {}
@@ -28,15 +33,27 @@ unsafe impl Confined for Memory {}
 
 impl Memory {
     fn new(size: usize) -> Self {
-        let block = vec![0_u8; size].into_boxed_slice();
-        Self(NonNull::from(Box::leak(block)))
+        let block = NonNull::from(Box::leak(vec![0_u8; size + PAGE].into_boxed_slice()));
+        let start = block.cast::<u8>().as_ptr().align_offset(PAGE).min(PAGE);
+        Self { block, start }
+    }
+
+    fn size(&self) -> usize {
+        self.block.len() - PAGE
+    }
+
+    /// Where the first of its bytes is.
+    #[inline]
+    fn start(&self) -> *mut u8 {
+        // SAFETY: within the block, which is a page longer than its size.
+        unsafe { self.block.cast::<u8>().as_ptr().add(self.start) }
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: leaked by `new` and freed once.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+        drop(unsafe { Box::from_raw(self.block.as_ptr()) });
     }
 }
 
@@ -57,7 +74,7 @@ impl Window {
     }
 
     pub(super) fn capacity(&self) -> usize {
-        self.memory.0.len()
+        self.memory.size()
     }
 
     /// Who asks for the buffer from now on gets this part of it.
@@ -71,20 +88,18 @@ impl Window {
     /// The part on show.
     #[inline]
     fn shown(&self) -> (*mut u8, usize) {
-        let start = self.memory.0.as_ptr().cast::<u8>();
         // `show` keeps both within the memory, but other threads may mix up two calls of it.
         let offset = self.start.load(Relaxed).min(self.capacity());
         let size = self.size.load(Relaxed).min(self.capacity() - offset);
         // SAFETY: within the memory.
-        (unsafe { start.add(offset) }, size)
+        (unsafe { self.memory.start().add(offset) }, size)
     }
 
     /// Looks at the first `size` bytes.
     #[inline]
     pub(super) fn with<R>(&self, _py: Attached<'_>, size: usize, f: impl FnOnce(&[u8]) -> R) -> R {
-        let start = self.memory.0.as_ptr().cast::<u8>();
         // SAFETY: within the memory. It is written to by calls that the loop's thread makes, and none is under way.
-        f(unsafe { std::slice::from_raw_parts(start, size.min(self.capacity())) })
+        f(unsafe { std::slice::from_raw_parts(self.memory.start(), size.min(self.capacity())) })
     }
 }
 

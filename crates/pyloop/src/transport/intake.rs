@@ -19,13 +19,10 @@ const LARGE: usize = 32 * 1024;
 /// malloc(3) asks the kernel each time (mallopt(3), M_MMAP_THRESHOLD).
 const HEADER: usize = 64;
 
-/// Where bytes come from. Neither call blocks; no bytes at all are the end.
+/// Where bytes come from. The call does not block; no bytes at all are the end.
 pub(crate) trait Origin: Copy {
-    /// Reads into the spare room of a vector.
-    fn receive(self, room: &mut Vec<u8>) -> Result<usize, Errno>;
-
-    /// Reads into memory that need not be initialised. That many bytes at its start are, afterwards.
-    fn receive_raw(self, room: &mut [MaybeUninit<u8>]) -> Result<usize, Errno>;
+    /// Reads into memory that need not be initialised; what was read comes back, from its start.
+    fn receive(self, room: &mut [MaybeUninit<u8>]) -> Result<&[u8], Errno>;
 }
 
 /// How much the last reads brought: what the next one makes room for.
@@ -57,16 +54,13 @@ impl Intake {
         origin: impl Origin,
     ) -> PyResult<Result<Option<Owned>, Errno>> {
         // Making a `bytes` runs no Python code: the collector does not know them.
-        owner.scratch.with(py, |scratch| {
-            let room = scratch.room();
-            match origin.receive(room) {
-                Ok(0) => Ok(Ok(None)),
-                Ok(read) => {
-                    self.0.store(read, Relaxed);
-                    Owned::bytes(py, room).map(|data| Ok(Some(data)))
-                }
-                Err(error) => Ok(Err(error)),
+        owner.scratch.with(py, |scratch| match origin.receive(scratch.room()) {
+            Ok([]) => Ok(Ok(None)),
+            Ok(read) => {
+                self.0.store(read.len(), Relaxed);
+                Owned::bytes(py, read).map(|data| Ok(Some(data)))
             }
+            Err(error) => Ok(Err(error)),
         })?
     }
 
@@ -76,7 +70,7 @@ impl Intake {
         let expected = self.0.load(Relaxed).next_power_of_two().min(LARGEST);
         let size = expected - HEADER;
         let mut room = Room::new(py, size)?;
-        Ok(match origin.receive_raw(room.space()) {
+        Ok(match origin.receive(room.space()).map(<[u8]>::len) {
             Ok(0) => Ok(None),
             Ok(read) => {
                 let next = match read {

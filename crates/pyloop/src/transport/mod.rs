@@ -8,6 +8,7 @@
 //!   intake   reading a stream of bytes
 //!   outgo    writing one, at once or into the queue
 //!   queue    what was written and is not sent yet, of a stream of bytes
+//!   scratch  the buffer that small reads of all of them go to first
 //!   socket   the calls on a socket; Python sockets held open, and described
 //!   table    which transport has an fd
 //!   rows     the methods and attributes that all of them have
@@ -24,6 +25,7 @@ mod outgo;
 mod parts;
 mod queue;
 mod rows;
+mod scratch;
 mod socket;
 mod start;
 mod table;
@@ -36,6 +38,7 @@ pub(crate) use outgo::{Streaming, listen_for_room, put};
 pub(crate) use parts::Parts;
 pub(crate) use queue::{Queue, Sink};
 pub(crate) use rows::{Rows, set_flag, set_to};
+pub(crate) use scratch::{PAGE, Scratch};
 pub(crate) use socket::{Socket, close_socket, describe, hold_open, is_later, os_error, socket_repr};
 pub(crate) use start::{given, start};
 pub(crate) use table::Table;
@@ -45,30 +48,3 @@ const SILENT: u32 = 5;
 
 /// The most that one read brings.
 pub(crate) const LARGEST: usize = 256 * 1024;
-
-/// The buffer that the transports of a loop share.
-#[derive(Default)]
-pub(crate) struct Scratch {
-    room: Vec<u8>,
-}
-
-pyrt::confined!(Scratch { room });
-
-impl Scratch {
-    /// Room for the largest read, empty.
-    #[inline]
-    pub(crate) fn room(&mut self) -> &mut Vec<u8> {
-        self.room.clear();
-        self.room.reserve_exact(LARGEST);
-        &mut self.room
-    }
-
-    /// Reads up to `most` bytes from a socket, or as many as there is room for.
-    #[inline]
-    pub(crate) fn receive(&mut self, socket: Socket, most: usize) -> Result<&[u8], rustix::io::Errno> {
-        let room = self.room();
-        let spare = room.spare_capacity_mut();
-        let most = most.min(spare.len());
-        socket.receive_slice(spare.get_mut(..most).unwrap_or_default())
-    }
-}

@@ -14,7 +14,6 @@ use std::os::fd::BorrowedFd;
 
 use evloop::Interest;
 use pyrt::{Attached, Borrowed, Fault, Fixed, Instance, Owned, PyResult, Raised};
-use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny};
@@ -46,17 +45,14 @@ impl Socket {
         rustix::net::recv(self.fd(), room, RecvFlags::DONTWAIT).map(|(read, _)| read)
     }
 
-    /// Reads into memory that need not be initialised; what was read comes back.
+    /// Reads a datagram into memory that need not be initialised, and says who sent it, if it has an address.
     #[inline]
-    pub(crate) fn receive_slice(self, room: &mut [MaybeUninit<u8>]) -> Result<&[u8], Errno> {
-        rustix::net::recv(self.fd(), room, RecvFlags::DONTWAIT).map(|((read, _), _)| &*read)
-    }
-
-    /// Reads a datagram into the spare room of a vector, and says who sent it, if it has an address.
-    #[inline]
-    pub(crate) fn receive_from(self, room: &mut Vec<u8>) -> Result<(usize, Option<SocketAddrAny>), Errno> {
-        rustix::net::recvfrom(self.fd(), spare_capacity(room), RecvFlags::DONTWAIT)
-            .map(|(read, _, sender)| (read, sender))
+    pub(crate) fn receive_from(
+        self,
+        room: &mut [MaybeUninit<u8>],
+    ) -> Result<(&[u8], Option<SocketAddrAny>), Errno> {
+        rustix::net::recvfrom(self.fd(), room, RecvFlags::DONTWAIT)
+            .map(|((read, _), _, sender)| (&*read, sender))
     }
 
     /// Sends a datagram.
@@ -83,13 +79,8 @@ impl Socket {
 
 impl Origin for Socket {
     #[inline]
-    fn receive(self, room: &mut Vec<u8>) -> Result<usize, Errno> {
-        rustix::net::recv(self.fd(), spare_capacity(room), RecvFlags::DONTWAIT).map(|(read, _)| read)
-    }
-
-    #[inline]
-    fn receive_raw(self, room: &mut [MaybeUninit<u8>]) -> Result<usize, Errno> {
-        self.receive_slice(room).map(<[u8]>::len)
+    fn receive(self, room: &mut [MaybeUninit<u8>]) -> Result<&[u8], Errno> {
+        rustix::net::recv(self.fd(), room, RecvFlags::DONTWAIT).map(|((read, _), _)| &*read)
     }
 }
 
