@@ -431,3 +431,31 @@ def test_an_exception_leaves_the_loop_usable(loop: Loop) -> None:
         with pytest.raises(LookupError):
             loop.run_until_complete(fail())
     assert loop.run_until_complete(asyncio.sleep(0, "fine")) == "fine"
+
+
+def test_classes_that_replace_those_of_asyncio_are_used(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Task(asyncio.Task[None]):
+        pass
+
+    class Future(asyncio.Future[None]):
+        pass
+
+    async def main() -> None:
+        pass
+
+    loop.run_until_complete(loop.create_task(main()))
+    loop.create_future()
+    monkeypatch.setattr(asyncio.tasks, "Task", Task)
+    monkeypatch.setattr(asyncio.futures, "Future", Future)
+    task = loop.create_task(main())
+    assert type(task) is Task
+    assert type(loop.create_future()) is Future
+    loop.run_until_complete(task)
+
+
+def test_a_threadsafe_call_is_of_the_class_that_asyncio_has_for_it(loop: Loop) -> None:
+    kind = getattr(asyncio.events, "_ThreadSafeHandle", asyncio.Handle)
+    handle = loop.call_soon_threadsafe(print)
+    assert isinstance(handle, kind)
+    assert repr(handle).startswith(f"<{kind.__name__} ")
+    handle.cancel()

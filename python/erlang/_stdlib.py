@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 create_task = BaseEventLoop.create_task
 """For tasks that a factory makes."""
 
+ThreadSafeHandle: type = getattr(events, "_ThreadSafeHandle", events.Handle)
+"""What `call_soon_threadsafe` returns; a class of its own since 3.14."""
+
 
 class StdlibLoop(SelectorEventLoop):
     """The stdlib's loop of the Python at hand."""

@@ -178,8 +178,8 @@ pub(crate) trait IsHandle: Class {
     fn exclusive(&self) -> Option<&Exclusive> {
         None
     }
-    /// The class of asyncio that instances say they are of.
-    fn stands_for(native: &Native) -> &Fixed;
+    /// The class of asyncio that it says it is of.
+    fn stands_for<'a>(&self, native: &'a Native) -> &'a Fixed;
 }
 
 // The methods and properties that both classes have, for their tables.
@@ -244,18 +244,18 @@ pub(crate) fn kept_repr<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) ->
 }
 
 pub(crate) fn class<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Owned> {
-    Ok(T::stands_for(this.bound().native()).clone_ref(py))
+    Ok(this.stands_for(this.bound().native()).clone_ref(py))
 }
 
 /// asyncio's own `_repr_info`, which asks for nothing but attributes that we have.
 pub(crate) fn repr_info<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Owned> {
     let native = this.bound().native();
-    T::stands_for(native).call_method1(py, &native.names.repr_info, &this.object())
+    this.stands_for(native).call_method1(py, &native.names.repr_info, &this.object())
 }
 
 pub(crate) fn repr<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Owned> {
     let native = this.bound().native();
-    T::stands_for(native).call_method1(py, &native.names.dunder_repr, &this.object())
+    this.stands_for(native).call_method1(py, &native.names.dunder_repr, &this.object())
 }
 
 /// What a handle made by somebody else, or by an older loop, has to offer: enough to run it.

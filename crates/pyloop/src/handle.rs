@@ -43,8 +43,8 @@ impl IsHandle for Handle {
         self.exclusive.is_on().then_some(&self.exclusive)
     }
 
-    fn stands_for(native: &Native) -> &Fixed {
-        &native.asyncio_handle
+    fn stands_for<'a>(&self, native: &'a Native) -> &'a Fixed {
+        if self.exclusive.is_on() { &native.asyncio_threadsafe_handle } else { &native.asyncio_handle }
     }
 }
 

@@ -24,6 +24,8 @@ interned! {
         context,
         fileno,
         set_result,
+        future_class = "Future",
+        task_class = "Task",
         ensure_no_transport = "_ensure_fd_no_transport",
         check_callback = "_check_callback",
         check_thread = "_check_thread",
@@ -51,6 +53,8 @@ pub struct Native {
     pub(crate) tls: tls::Part,
     /// The classes that handles say they are of.
     pub(crate) asyncio_handle: Fixed,
+    /// Before 3.14 the same once more.
+    pub(crate) asyncio_threadsafe_handle: Fixed,
     pub(crate) asyncio_timer_handle: Fixed,
     /// Rare paths, in Python.
     pub(crate) report: Imported,
@@ -63,8 +67,9 @@ pub struct Native {
     pub(crate) stream: stream::Parts,
     pub(crate) datagram: datagram::Parts,
     pub(crate) pipe: pipe::Parts,
-    pub(crate) future: Imported,
-    pub(crate) task: Imported,
+    /// The namespaces of `asyncio.futures` and `asyncio.tasks`: some replace the classes there.
+    futures: Fixed,
+    tasks: Fixed,
     pub(crate) create_task: Imported,
     /// The names of keyword arguments.
     pub(crate) future_names: Fixed,
@@ -81,6 +86,7 @@ confined!(Native {
     event_loop,
     tls,
     asyncio_handle,
+    asyncio_threadsafe_handle,
     asyncio_timer_handle,
     report,
     report_native,
@@ -92,8 +98,8 @@ confined!(Native {
     stream,
     datagram,
     pipe,
-    future,
-    task,
+    futures,
+    tasks,
     create_task,
     future_names,
     task_names,
@@ -108,6 +114,9 @@ impl Traverse for Native {
         self.event_loop.traverse(visit)?;
         self.tls.traverse(visit)?;
         self.asyncio_handle.traverse(visit)?;
+        self.futures.traverse(visit)?;
+        self.tasks.traverse(visit)?;
+        self.asyncio_threadsafe_handle.traverse(visit)?;
         self.asyncio_timer_handle.traverse(visit)?;
         self.sock.traverse(visit)?;
         self.transport.traverse(visit)?;
@@ -176,6 +185,7 @@ impl Module for Native {
             timer_handle: Type::add_to(py, &module, None)?,
             event_loop: Type::add_to(py, &module, None)?,
             tls: tls::Part::new(py, module)?,
+            asyncio_threadsafe_handle: import_from(py, c"erlang._stdlib", c"ThreadSafeHandle")?.into(),
             asyncio_handle: import_from(py, c"asyncio.events", c"Handle")?.into(),
             asyncio_timer_handle: import_from(py, c"asyncio.events", c"TimerHandle")?.into(),
             report: Imported::new(RARE, c"report"),
@@ -188,8 +198,8 @@ impl Module for Native {
             stream: stream::Parts::new(py, module, version)?,
             datagram: datagram::Parts::new(py, module, version)?,
             pipe: pipe::Parts::new(py, module)?,
-            future: Imported::new(c"asyncio.futures", c"Future"),
-            task: Imported::new(c"asyncio.tasks", c"Task"),
+            futures: import_from(py, c"asyncio.futures", c"__dict__")?.into(),
+            tasks: import_from(py, c"asyncio.tasks", c"__dict__")?.into(),
             create_task: Imported::new(c"erlang._stdlib", c"create_task"),
             future_names: keywords(py, [c"loop"])?,
             task_names: keywords(py, [c"loop", c"name", c"context"])?,
@@ -200,17 +210,18 @@ impl Module for Native {
 }
 
 impl Native {
-    fn imports(&self) -> [&Imported; 8] {
-        [
-            &self.report,
-            &self.report_native,
-            &self.run_in_debug,
-            &self.stack,
-            &self.add,
-            &self.future,
-            &self.task,
-            &self.create_task,
-        ]
+    fn imports(&self) -> [&Imported; 6] {
+        [&self.report, &self.report_native, &self.run_in_debug, &self.stack, &self.add, &self.create_task]
+    }
+
+    /// asyncio's class of futures, as it is now.
+    pub(crate) fn future(&self, py: Attached<'_>) -> PyResult<Owned> {
+        self.futures.get_item(py, &self.names.future_class)
+    }
+
+    /// asyncio's class of tasks, as it is now.
+    pub(crate) fn task(&self, py: Attached<'_>) -> PyResult<Owned> {
+        self.tasks.get_item(py, &self.names.task_class)
     }
 
     /// The stack of the caller of a scheduling method, for debug mode.

@@ -13,7 +13,7 @@ const ANY_KEYWORD: i64 = 0x030e_0000;
 impl Loop {
     pub(crate) fn create_future(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
         let native = this.native();
-        native.future.get(py)?.call_names(py, &[this.object()], &native.future_names)
+        native.future(py)?.call_names(py, &[this.object()], &native.future_names)
     }
 
     /// A future of this loop that is done, one for all.
@@ -42,7 +42,7 @@ impl Loop {
             let make = native.create_task.get(py)?;
             return make.call_names(py, &[this.object(), coroutine, none, none], &native.factory_names);
         }
-        let task = native.task.get(py)?;
+        let task = native.task(py)?;
         if native.transport.version < EAGER {
             return task.call_names(py, &[coroutine, this.object()], &native.future_names);
         }
@@ -57,7 +57,7 @@ impl Loop {
             return match args.positional() {
                 [coroutine] if args.named() == 0 && !this.task_factory.is_set(py) => {
                     this.check_open(py)?;
-                    native.task.get(py)?.call_names(py, &[*coroutine, this.object()], &native.future_names)
+                    native.task(py)?.call_names(py, &[*coroutine, this.object()], &native.future_names)
                 }
                 _ => Self::create_task_with(py, this, &args),
             };
@@ -72,7 +72,7 @@ impl Loop {
             let make = native.create_task.get(py)?;
             return make.call_names(py, &[this.object(), coroutine, name, context], &native.factory_names);
         }
-        native.task.get(py)?.call_names(py, &[coroutine, this.object(), name, context], &native.task_names)
+        native.task(py)?.call_names(py, &[coroutine, this.object(), name, context], &native.task_names)
     }
 
     /// The stdlib's own way, with a factory and all keywords.

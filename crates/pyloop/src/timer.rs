@@ -109,7 +109,7 @@ impl IsHandle for TimerHandle {
         &self.bound
     }
 
-    fn stands_for(native: &Native) -> &Fixed {
+    fn stands_for<'a>(&self, native: &'a Native) -> &'a Fixed {
         &native.asyncio_timer_handle
     }
 }
