@@ -6,8 +6,9 @@
 %% {ok, R} = py_event_loop:await(Ref).
 %% '''
 %%
-%% Tasks are begun in the order one process hands them over, and run concurrently on one loop, which has a thread of its own: no
-%% scheduler is held while they run or wait. Plain functions are run as well, and hold the loop up while they run. A task is answered
+%% Tasks are begun in the order one process hands them over, and run concurrently on one loop, which has a thread of its own, or is
+%% waited for by the BEAM (`event_loop_driver' in the application's environment: `thread', the default, or `beam'): no scheduler is
+%% held while they run or wait. Plain functions are run as well, and hold the loop up while they run. A task is answered
 %% exactly once. It is cancelled when its time is over, by {@link py:cancel/1}, and when the process that asked for it dies. For
 %% many processes at once see {@link py_event_loop_pool}.
 -module(py_event_loop).

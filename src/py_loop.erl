@@ -1,6 +1,7 @@
 %% @private
-%% @doc The process that owns one event loop: an asyncio loop with a thread of its own. It is not in the way of tasks; when it ends,
-%% so does the loop, and when the loop ends by itself, so does the process, to be restarted.
+%% @doc The process that owns one event loop of asyncio. The loop has a thread of its own (`thread'), or none, and then this process waits
+%% for it by one `enif_select' on the loop's epoll descriptor, and has it run when something is ready (`beam'). It is not in the way of
+%% tasks; when it ends, so does the loop, and when the loop ends by itself, so does the process, to be restarted.
 -module(py_loop).
 -behaviour(gen_server).
 
@@ -84,7 +85,7 @@ spawn_task(_Found, Module, Function, Args, Kwargs) ->
 init(Key) ->
     process_flag(trap_exit, true),
     Tag = make_ref(),
-    case py_nif:loop_start(Tag) of
+    case py_nif:loop_start(Tag, driver(Key)) of
         {ok, Loop} ->
             receive
                 {py_loop, Tag, ready} ->
@@ -99,6 +100,10 @@ init(Key) ->
             {stop, Reason}
     end.
 
+%% What `py_event_loop_proc' owns is waited for by the BEAM, whatever the others are.
+driver(driver) -> beam;
+driver(_Key) -> application:get_env(erlang_python, event_loop_driver, thread).
+
 -spec handle_call(term(), gen_server:from(), state()) -> {reply, {error, unknown}, state()}.
 handle_call(_Request, _From, State) ->
     {reply, {error, unknown}, State}.
@@ -108,6 +113,13 @@ handle_cast(_Request, State) ->
     {noreply, State}.
 
 -spec handle_info(term(), state()) -> {noreply, state()} | {stop, term(), state()}.
+handle_info({select, _Object, Tag, ready_input}, {_Key, Tag, Loop} = State) ->
+    ok = py_nif:loop_ready(Loop),
+    {noreply, State};
+handle_info({py_loop, Tag, park}, {_Key, Tag, Loop} = State) ->
+    %% One that is closed says so by itself.
+    _ = py_nif:loop_arm(Loop, Tag),
+    {noreply, State};
 handle_info({py_loop, Tag, Ended}, {Key, Tag, Loop}) ->
     {stop, {loop_ended, Ended}, {Key, Tag, Loop}};
 handle_info(Message, State) ->
@@ -121,7 +133,11 @@ terminate({loop_ended, _}, {Key, _Tag, _Loop}) ->
 terminate(_Reason, {Key, Tag, Loop}) ->
     true = ets:delete(?TABLE, Key),
     ok = py_nif:loop_stop(Loop),
+    ended(Key, Tag).
+
+ended(Key, Tag) ->
     receive
+        {py_loop, Tag, park} -> ended(Key, Tag);
         {py_loop, Tag, _Ended} -> ok
     after ?CLEANUP ->
         logger:warning("py_loop: loop ~tp does not end: its thread is left to itself", [Key])

@@ -9,7 +9,7 @@
 -export([submit/8, task_start/7, cancel/1, wait/2, wait_over/1]).
 -export([task_cancel/1, task_forget/1, task_interrupt/1]).
 -export([context_new/0, context_close/1, context_bind/3, context_unbind/1, context_is_bound/1]).
--export([loop_start/1, loop_stop/1, submit_task/7, submit_result/7, submit_call/6, submit_coroutine/6]).
+-export([loop_start/2, loop_arm/2, loop_ready/1, loop_stop/1, submit_task/7, submit_result/7, submit_call/6, submit_coroutine/6]).
 -export([event_loop_new/0, event_loop_destroy/1, event_loop_set_worker/2, event_loop_set_router/2, event_loop_wakeup/1]).
 -export([event_loop_arm/2, add_reader/3, add_writer/3, remove_reader/2, remove_writer/2, call_later/3, cancel_timer/2]).
 -export([poll_events/2, get_pending/1, process_ready_tasks/1]).
@@ -81,10 +81,18 @@ submit(_Target, _Ref, _Tag, _Op, _A, _B, _C, _D) -> erlang:nif_error(not_loaded)
           task() | {error, overloaded | closed | not_bound}.
 task_start(_Target, _Tag, _Op, _A, _B, _C, _D) -> erlang:nif_error(not_loaded).
 
-%% @doc A new event loop with a thread of its own, which ends with the calling process. That is sent `{py_loop, Tag, ready}', and at
-%% the end `{py_loop, Tag, ended}' or `{py_loop, Tag, {ended, Traceback}}'.
--spec loop_start(term()) -> {ok, event_loop()} | {error, term()}.
-loop_start(_Tag) -> erlang:nif_error(not_loaded).
+%% @doc A new event loop, which ends with the calling process: with a thread of its own, or without one, and then that process waits for
+%% it. It is sent `{py_loop, Tag, ready}', and at the end `{py_loop, Tag, ended}' or `{py_loop, Tag, {ended, Traceback}}'; and, without a
+%% thread, `{py_loop, Tag, park}', to call `loop_arm/2'.
+-spec loop_start(reference(), thread | beam) -> {ok, event_loop()} | {error, term()}.
+loop_start(_Tag, _Driver) -> erlang:nif_error(not_loaded).
+
+%% @doc The owner is sent `{select, _, Tag, ready_input}', once, when something is ready on the loop: then it calls `loop_ready/1'.
+-spec loop_arm(event_loop(), reference()) -> ok | {error, not_owner | closed | badarg}.
+loop_arm(_Loop, _Tag) -> erlang:nif_error(not_loaded).
+
+-spec loop_ready(event_loop()) -> ok.
+loop_ready(_Loop) -> erlang:nif_error(not_loaded).
 
 %% @doc Ends a loop. Its tasks are cancelled.
 -spec loop_stop(event_loop()) -> ok.

@@ -236,14 +236,17 @@ a_dead_caller_frees_its_context(_Config) ->
 queued_requests_of_the_dead_are_skipped(_Config) ->
     ok = py:register_function(never, fun([Pid]) -> Pid ! never end),
     Self = self(),
-    Busy = [spawn(fun() -> py:call(time, sleep, [0.2]) end) || _ <- lists:seq(1, py:num_workers())],
+    {ok, {Read, Write}} = py_nif:create_test_pipe(),
+    Busy = [spawn(fun() -> py:call(select, select, [[Read], [], []]) end) || _ <- lists:seq(1, py:num_workers())],
     py_test:wait_until(fun() -> maps:get(idle, py:stats()) =:= 0 end),
     Queued = spawn(fun() -> py:call(erlang, never, [Self]) end),
     py_test:wait_until(fun() -> maps:get(queued, py:stats()) =:= 1 end),
     exit(Queued, kill),
+    {ok, 1} = py_nif:write_test_fd(Write, <<"x">>),
     [py_test:wait_until(fun() -> not is_process_alive(Pid) end) || Pid <- Busy],
     py_test:wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end),
     receive never -> error(it_ran) after 0 -> ok end,
+    [ok = py_nif:close_test_fd(Fd) || Fd <- [Read, Write]],
     ok = py:unregister_function(never).
 
 a_stuck_context_does_not_hold_others_up(_Config) ->

@@ -1,10 +1,11 @@
-%% Event loops that Erlang owns: tasks, their answers, order, cancellation, the loop's end; and loops inside of calls.
+%% Event loops that Erlang owns: tasks, their answers, order, cancellation, the loop's end; and loops inside of calls. Everything twice:
+%% with loops that have a thread each, and with loops that the BEAM waits for.
 -module(py_event_loop_SUITE).
 
 -include_lib("stdlib/include/assert.hrl").
 
 -export([log/2]).
--export([all/0, init_per_suite/1, end_per_suite/1, init_per_testcase/2, end_per_testcase/2]).
+-export([all/0, groups/0, init_per_group/2, end_per_group/2, init_per_testcase/2, end_per_testcase/2]).
 -export([a_coroutine_is_run/1,
          a_plain_function_is_run/1,
          keyword_arguments_and_the_timeout_are_options/1,
@@ -56,10 +57,13 @@
          subprocesses_and_signals_name_the_alternative/1]).
 
 all() ->
-    py_test:cases(?MODULE).
+    [{group, thread}, {group, beam}].
 
-init_per_suite(Config) ->
-    ok = py_test:start([{num_workers, 2}, {event_loop_pool_size, 3}]),
+groups() ->
+    [{Driver, [], py_test:cases(?MODULE)} || Driver <- [thread, beam]].
+
+init_per_group(Driver, Config) ->
+    ok = py_test:start([{num_workers, 2}, {event_loop_pool_size, 3}, {event_loop_driver, Driver}]),
     Dir = filename:join(proplists:get_value(priv_dir, Config), "modules"),
     ok = filelib:ensure_dir(filename:join(Dir, "x")),
     ok = file:write_file(filename:join(Dir, "loops_under_test.py"), module()),
@@ -67,7 +71,7 @@ init_per_suite(Config) ->
     Config.
 
 module() ->
-    "import asyncio, sys, threading, time\n"
+    "import asyncio, sys, time\n"
     "import erlang\n"
     "said = []\n"
     "async def add(a, b, times=1):\n"
@@ -125,8 +129,8 @@ module() ->
     "async def holds(listener, name):\n"
     "    erlang.send(listener, 'holding')\n"
     "    erlang.call(name)\n"
-    "async def thread():\n"
-    "    return threading.get_ident()\n"
+    "async def running():\n"
+    "    return id(asyncio.get_running_loop())\n"
     "async def tell(listener, value):\n"
     "    await asyncio.sleep(0.01)\n"
     "    erlang.send(listener, value)\n"
@@ -221,7 +225,7 @@ module() ->
     "        return texts\n"
     "    return erlang.run(main())\n".
 
-end_per_suite(_Config) ->
+end_per_group(_Driver, _Config) ->
     py_test:stop().
 
 init_per_testcase(_Case, Config) ->
@@ -404,8 +408,8 @@ a_process_has_one_loop_of_the_pool(_Config) ->
     {ok, Loops} = py_event_loop_pool:get_all_loops(),
     3 = length(Loops),
     true = lists:keymember(Loop, 1, Loops),
-    Threads = lists:usort([{ok, _} = py_event_loop_pool:run(loops_under_test, thread, [], #{timeout => 60000}) || _ <- lists:seq(1, 20)]),
-    1 = length(Threads).
+    Ran = lists:usort([{ok, _} = py_event_loop_pool:run(loops_under_test, running, [], #{timeout => 60000}) || _ <- lists:seq(1, 20)]),
+    1 = length(Ran).
 
 l10_sleeps_on_the_pool_all_complete(_Config) ->
     Self = self(),
@@ -529,7 +533,7 @@ a_loop_that_ends_by_itself_is_restarted(_Config) ->
 
 a_stopped_loop_answers_what_it_had(_Config) ->
     Tag = make_ref(),
-    {ok, Loop} = py_nif:loop_start(Tag),
+    {ok, Loop} = py_nif:loop_start(Tag, thread),
     receive {py_loop, Tag, ready} -> ok after 60000 -> error(not_ready) end,
     Job = #{caller => self(), module => loops_under_test, func => waits, args => [self()]},
     ok = py_event_loop:run_async(Loop, Job#{ref => 1}),

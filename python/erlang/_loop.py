@@ -10,7 +10,7 @@ import sys
 import threading
 from asyncio import events
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 from . import _native
 from ._secure import Secure
@@ -18,6 +18,7 @@ from ._sock import Sockets
 from ._subprocess import Subprocesses
 from ._transports import Transports
 
+_T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 
 _HAS_SETUP = sys.version_info >= (3, 13)
@@ -57,14 +58,17 @@ class ErlangEventLoop(_native.Loop, Sockets, Secure, Transports, Subprocesses):
 
     def run_forever(self) -> None:
         """Runs until stop() is called."""
+        self._run(self._run_native)
+
+    def _run(self, turns: Callable[[*_Ts], _T], *args: *_Ts) -> _T:
+        """Has this thread run the loop, for as long as `turns` does."""
         if _HAS_SETUP:
             # Not inside the try as in 3.13.0, where a loop that refuses to run twice is cleaned up.
             self._run_forever_setup()
             try:
-                self._run_native()
+                return turns(*args)
             finally:
                 self._run_forever_cleanup()
-            return
         self._check_closed()
         self._check_running()
         self._set_coroutine_origin_tracking(self._debug)
@@ -75,7 +79,7 @@ class ErlangEventLoop(_native.Loop, Sockets, Secure, Transports, Subprocesses):
                 firstiter=self._asyncgen_firstiter_hook, finalizer=self._asyncgen_finalizer_hook
             )
             events._set_running_loop(self)
-            self._run_native()
+            return turns(*args)
         finally:
             self._stopping = False
             self._thread_id = None

@@ -16,6 +16,9 @@ T = TypeVar("T")
 CLEANUP = 5.0
 """How many seconds tasks have to clean up when their loop ends."""
 
+STOPPED = 2
+"""How `_run_ready` of a loop ends after `stop`."""
+
 # Which loop runs, by thread: the innermost.
 _running: dict[int, ErlangEventLoop] = {}
 
@@ -31,6 +34,21 @@ def serve(loop: ErlangEventLoop) -> None:
         loop.run_forever()
     finally:
         _end(loop)
+
+
+def turns(loop: ErlangEventLoop, seconds: float) -> int:
+    """Runs what is ready on a loop that the VM waits for, on whatever thread; as `_run_ready` says how it ended.
+
+    A loop that was stopped, or that an exception has ended, is closed.
+    """
+    try:
+        pause = loop._run(loop._run_ready, seconds)
+    except BaseException:
+        _end(loop)
+        raise
+    if pause == STOPPED:
+        _end(loop)
+    return pause
 
 
 def _end(loop: ErlangEventLoop) -> None:

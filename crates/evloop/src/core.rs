@@ -324,6 +324,11 @@ impl<S, T, M: Send> Core<S, T, M> {
         std::mem::take(&mut self.events)
     }
 
+    /// Takes the room back though the core sleeps on.
+    pub fn keep_room(&mut self, events: Events) {
+        self.events = events;
+    }
+
     /// Takes the events of a wait and begins the turn.
     pub fn wake_up(&mut self, events: Events) -> Result<()> {
         let time = now();

@@ -273,3 +273,27 @@ fn renewing_an_interest_finds_out_that_the_fd_was_closed() {
     core.set_interest(token, Interest::READ).unwrap();
     assert!(matches!(core.renew_interest(token, Interest::READ), Err(Error::BadFd { fd }) if fd == number));
 }
+
+#[test]
+fn who_keeps_the_lasting_fd_in_a_set_hears_of_a_loop_whose_epoll_was_replaced() {
+    let poller = evloop::os::Poller::new().unwrap();
+    let lasting = poller.lasting_fd().unwrap();
+    assert_eq!(poller.lasting_fd().unwrap(), lasting);
+    let mut watcher = Core::<(), (), ()>::new(Tuning::default()).unwrap();
+    watcher.register(Fd::Lent(lasting), Interest::READ, ()).unwrap();
+    let mut events = evloop::os::Events::default();
+    let mut hears = || {
+        watcher.poll(Wait::No).unwrap();
+        watcher.next_event().is_some()
+    };
+    for _ in 0..2 {
+        assert!(!hears());
+        poller.wake();
+        assert!(hears());
+        poller.wait(&mut events, false).unwrap();
+        assert!(!hears(), "there is nothing more");
+        poller.rebuild().unwrap();
+        // Fds that are added are reported once.
+        poller.wait(&mut events, false).unwrap();
+    }
+}

@@ -12,6 +12,7 @@ use crate::callback::{self, Ticket};
 use crate::chain::Continuation;
 use crate::context::Context;
 use crate::convert::ATOM_LIMIT;
+use crate::crew::CREW;
 use crate::pool::POOL;
 use crate::python::{self, Choice};
 use crate::stats::STATS;
@@ -257,6 +258,7 @@ fn stats() -> HashMap<Atom, u64> {
         (atoms::bound(), counts.bound as u64),
         (atoms::queued(), counts.queued as u64),
         (atoms::waiting_tasks(), jobs::count() as u64),
+        (atoms::loop_threads(), CREW.threads() as u64),
     ]);
     all.extend(STATS.all());
     all

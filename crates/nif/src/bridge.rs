@@ -47,9 +47,10 @@ pub(crate) struct Bridge {
     pub(crate) drain: Imported,
     pub(crate) job: Type<Job>,
     pub(crate) cancelled_error: Imported,
-    /// The loops of Erlang: one made, one run to its end.
+    /// The loops of Erlang: one made, one run to its end, one run while something is ready.
     pub(crate) new_loop: Imported,
     pub(crate) serve_loop: Imported,
+    pub(crate) turns: Imported,
     pub(crate) run_awaitable: Imported,
     /// A loop left and entered again, around nested code.
     pub(crate) aside: Imported,
@@ -76,6 +77,7 @@ confined!(Bridge {
     cancelled_error,
     new_loop,
     serve_loop,
+    turns,
     run_awaitable,
     aside,
     rejoin
@@ -101,6 +103,7 @@ impl Traverse for Bridge {
         self.cancelled_error.traverse(visit)?;
         self.new_loop.traverse(visit)?;
         self.serve_loop.traverse(visit)?;
+        self.turns.traverse(visit)?;
         self.run_awaitable.traverse(visit)?;
         self.aside.traverse(visit)?;
         self.rejoin.traverse(visit)
@@ -186,6 +189,7 @@ impl Module for Bridge {
             cancelled_error: Imported::new(c"asyncio.exceptions", c"CancelledError"),
             new_loop: Imported::new(c"erlang._loops", c"new"),
             serve_loop: Imported::new(c"erlang._loops", c"serve"),
+            turns: Imported::new(c"erlang._loops", c"turns"),
             run_awaitable: Imported::new(c"erlang._loops", c"run"),
             aside: Imported::new(c"erlang._aside", c"aside"),
             rejoin: Imported::new(c"erlang._aside", c"rejoin"),

@@ -1,18 +1,19 @@
-//! `EventLoop`: an asyncio loop that belongs to Erlang, with a thread of its own. Owned by a process; it ends with that process.
+//! `EventLoop`: an asyncio loop that belongs to Erlang. Owned by a process; it ends with that process.
 //!
-//! The thread waits in epoll, detached. Requests come in by the loop's own inbox, from any thread and without waiting, and are
-//! begun in their order, as many as there are under one attach; `job` has what becomes of them.
+//! It has a thread of its own, which waits in epoll, detached; or none, and then the BEAM waits for it (`parking`), and it is run by
+//! whoever of the `crew` is free. Requests come in by the loop's own inbox, from any thread and without waiting, and are begun in
+//! their order, as many as there are under one attach; `job` has what becomes of them.
 //!
 //! End: 1. `stop`, the owner's death, or the last reference being forgotten: from then on requests are refused. 2. The loop is
 //! stopped in its turn; what takes its time is interrupted. 3. `erlang._loops` cancels the tasks, gives them time to clean up, and
 //! closes the loop. 4. What is left is answered by being dropped, and the owner is told.
 
-use std::cell::OnceCell;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use pyloop::{Loop, Poster};
+use pyloop::{Loop, Posted, Poster};
 use pyrt::{Args, Attached, Borrowed, Instance, Owned, PyResult, Raised, Remote};
 use rustler::{Encoder, Env, LocalPid, Monitor, Resource};
 
@@ -22,6 +23,7 @@ use crate::callback::Suspension;
 use crate::inbox::lock;
 use crate::job;
 use crate::jobs;
+use crate::parking::Parking;
 use crate::python;
 use crate::request::Request;
 use crate::runner::Runner;
@@ -29,7 +31,7 @@ use crate::terms::Saved;
 use crate::{atoms, errors, watch};
 
 /// Nested conversions and deep Python code need room.
-const STACK: usize = 16 << 20;
+pub(crate) const STACK: usize = 16 << 20;
 /// How long a step may go on after its loop was stopped.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -40,12 +42,16 @@ pub(crate) struct Floor {
     tag: Saved,
     stop: AtomicBool,
     opened: OnceLock<Opened>,
+    /// The record of the thread that runs it.
+    runner: Mutex<Option<Arc<Runner>>>,
+    /// If it has no thread of its own.
+    pub(crate) parking: Option<Parking>,
     /// The calls to Erlang that the thread waits in, the innermost last.
     waits: Mutex<Vec<Arc<Suspension>>>,
 }
 
 thread_local! {
-    static FLOOR: OnceCell<Arc<Floor>> = const { OnceCell::new() };
+    static FLOOR: RefCell<Option<Arc<Floor>>> = const { RefCell::new(None) };
 }
 
 /// Those that are open.
@@ -55,13 +61,22 @@ static FLOORS: Mutex<Vec<Arc<Floor>>> = Mutex::new(Vec::new());
 struct Opened {
     poster: Poster,
     event_loop: Remote,
-    runner: Arc<Runner>,
 }
 
 impl Floor {
-    /// That of this thread, if it is a loop's.
+    /// The one this thread runs, if it does.
     pub(crate) fn current() -> Option<Arc<Self>> {
-        FLOOR.with(|floor| floor.get().cloned())
+        FLOOR.with_borrow(|floor| floor.clone())
+    }
+
+    /// Runs `f` on a thread that runs the loop meanwhile.
+    pub(crate) fn occupied<R>(self: &Arc<Self>, f: impl FnOnce() -> R) -> R {
+        *lock(&self.runner) = Some(Runner::current());
+        FLOOR.set(Some(self.clone()));
+        let result = f();
+        FLOOR.set(None);
+        *lock(&self.runner) = None;
+        result
     }
 
     /// One of those that are open, in turn.
@@ -107,15 +122,36 @@ impl Floor {
         let Some(opened) = self.opened.get().filter(|_| !self.is_stopped()) else { return Err(request) };
         let floor = self.clone();
         // One that is closed this very moment drops the work, and the request answers by being dropped.
-        let _closed = opened.poster.post(Box::new(move |py| job::begin(py, &floor, request)));
+        self.hand(opened, Box::new(move |py| job::begin(py, &floor, request)));
         Ok(())
     }
 
     /// Has the loop's thread run something. Dropped if the loop is closed.
-    pub(crate) fn run(&self, work: impl FnOnce(Attached<'_>) + Send + 'static) {
+    pub(crate) fn run(self: &Arc<Self>, work: impl FnOnce(Attached<'_>) + Send + 'static) {
         if let Some(opened) = self.opened.get() {
-            let _closed = opened.poster.post(Box::new(work));
+            self.hand(opened, Box::new(work));
         }
+    }
+
+    fn hand(self: &Arc<Self>, opened: &Opened, work: Posted) {
+        match &self.parking {
+            None => drop(opened.poster.post(work)),
+            // No need to go by way of the BEAM.
+            Some(parking) => {
+                if opened.poster.push(work).is_ok_and(|sleeps| sleeps) {
+                    parking.ready(self);
+                }
+            }
+        }
+    }
+
+    /// The way into the loop, once it is there.
+    pub(crate) fn poster(&self) -> Option<&Poster> {
+        self.opened.get().map(|opened| &opened.poster)
+    }
+
+    pub(crate) fn owner(&self) -> LocalPid {
+        self.owner
     }
 
     /// The loop itself.
@@ -141,7 +177,8 @@ impl Floor {
         }
         let floor = self.clone();
         self.run(move |py| floor.halt(py));
-        for id in self.opened.get().map(|opened| opened.runner.ids()).unwrap_or_default() {
+        let runner = lock(&self.runner).clone();
+        for id in runner.map(|runner| runner.ids()).unwrap_or_default() {
             watch::interrupt_after(id, GRACE);
         }
     }
@@ -157,51 +194,54 @@ impl Floor {
     }
 
     /// Tells the owner.
-    fn tell(&self, event: impl Encoder) {
+    pub(crate) fn tell(&self, event: impl Encoder) {
         let Some(mail) = Mail::new() else { return };
         let tag = self.tag.term(mail.env());
         let word = (atoms::py_loop(), tag, event).encode(mail.env()).as_c_arg();
         mail.send(self.owner, word);
     }
 
-    /// The life of the thread.
+    /// The life of a thread of its own.
     fn live(self: &Arc<Self>) {
-        FLOOR.with(|floor| {
-            floor.get_or_init(|| self.clone());
+        let ended = python::attach(|py, bridge| {
+            self.occupied(|| {
+                let served = self
+                    .open(py, bridge)
+                    .and_then(|event_loop| bridge.serve_loop.get(py)?.call1(py, &event_loop).map(drop));
+                served.err().map(|raised| errors::Thrown::new(py, bridge, raised).into_traceback())
+            })
         });
-        let ended = python::attach(|py, bridge| match self.serve(py, bridge) {
-            Ok(()) => None,
-            Err(raised) => {
-                let thrown = errors::Thrown::new(py, bridge, raised);
-                Some(thrown.into_traceback())
-            }
-        });
-        self.stop.store(true, Ordering::Release);
-        lock(&FLOORS).retain(|floor| !Arc::ptr_eq(floor, self));
-        let left = jobs::forget_all(self);
-        // Attached, so that what they hold is dropped, and so answered, here and now.
-        python::attach(move |_, _| drop(left));
-        match ended.flatten() {
-            None => self.tell(atoms::ended()),
-            Some(text) => self.tell((atoms::ended(), text)),
-        }
+        self.finish(ended.flatten());
     }
 
-    fn serve(self: &Arc<Self>, py: Attached<'_>, bridge: &Bridge) -> Result<(), Raised> {
-        let runner = Runner::install(None);
+    /// Makes the loop, and tells its owner.
+    pub(crate) fn open(self: &Arc<Self>, py: Attached<'_>, bridge: &Bridge) -> Result<Owned, Raised> {
         let event_loop = bridge.new_loop.get(py)?.call0(py)?;
         let poster = Poster::of(py, event_loop.borrow())?;
         let home = python::interpreter().ok_or_else(|| pyrt::Fault::runtime("no Python").raise(py))?;
         let remote = Remote::new(py, event_loop.clone_ref(py), home)
             .map_err(|_| pyrt::Fault::system("another interpreter").raise(py))?;
-        let first = self.opened.set(Opened { poster, event_loop: remote, runner });
-        debug_assert!(first.is_ok(), "a thread has one loop");
+        let first = self.opened.set(Opened { poster, event_loop: remote });
+        debug_assert!(first.is_ok(), "it is opened once");
         lock(&FLOORS).push(self.clone());
         self.tell(atoms::ready());
         if self.is_stopped() {
             self.halt(py);
         }
-        bridge.serve_loop.get(py)?.call1(py, &event_loop).map(drop)
+        Ok(event_loop)
+    }
+
+    /// The loop is closed, for a reason if it was not to be.
+    pub(crate) fn finish(self: &Arc<Self>, reason: Option<String>) {
+        self.stop.store(true, Ordering::Release);
+        lock(&FLOORS).retain(|floor| !Arc::ptr_eq(floor, self));
+        let left = jobs::forget_all(self);
+        // Attached, so that what they hold is dropped, and so answered, here and now.
+        python::attach(move |_, _| drop(left));
+        match reason {
+            None => self.tell(atoms::ended()),
+            Some(text) => self.tell((atoms::ended(), text)),
+        }
     }
 }
 
@@ -216,36 +256,49 @@ pub(crate) struct EventLoop {
 }
 
 impl EventLoop {
-    /// Starts the thread. The owner is sent `{py_loop, Tag, ready}` when the loop is there, and `{py_loop, Tag, ended}` or
-    /// `{py_loop, Tag, {ended, Text}}` when it is gone.
-    pub(crate) fn start(owner: LocalPid, tag: Saved) -> std::io::Result<Self> {
+    /// Starts it. The owner is sent `{py_loop, Tag, ready}` when the loop is there, and `{py_loop, Tag, ended}` or
+    /// `{py_loop, Tag, {ended, Text}}` when it is gone. If it has no thread, see `parking` for what else.
+    pub(crate) fn start(owner: LocalPid, tag: Saved, has_thread: bool) -> std::io::Result<Self> {
         let floor = Arc::new(Floor {
             owner,
             tag,
             stop: AtomicBool::new(false),
             opened: OnceLock::new(),
+            runner: Mutex::new(None),
+            parking: (!has_thread).then(Parking::new),
             waits: Mutex::new(Vec::new()),
         });
-        let own = floor.clone();
-        std::thread::Builder::new()
-            .name(String::from("py_loop"))
-            .stack_size(STACK)
-            .spawn(move || own.live())?;
+        match &floor.parking {
+            Some(parking) => parking.ready(&floor),
+            None => {
+                let own = floor.clone();
+                std::thread::Builder::new()
+                    .name(String::from("py_loop"))
+                    .stack_size(STACK)
+                    .spawn(move || own.live())?;
+            }
+        }
         Ok(Self { floor })
+    }
+
+    fn let_go(&self, env: Env<'_>) {
+        if let Some(parking) = &self.floor.parking {
+            parking.let_go(env);
+        }
+        self.floor.stop();
     }
 }
 
 #[rustler::resource_impl]
 impl Resource for EventLoop {
+    const IMPLEMENTS_DESTRUCTOR: bool = true;
     const IMPLEMENTS_DOWN: bool = true;
 
-    fn down<'a>(&'a self, _env: Env<'a>, _pid: LocalPid, _monitor: Monitor) {
-        self.floor.stop();
+    fn destructor(self, env: Env<'_>) {
+        self.let_go(env);
     }
-}
 
-impl Drop for EventLoop {
-    fn drop(&mut self) {
-        self.floor.stop();
+    fn down<'a>(&'a self, env: Env<'a>, _pid: LocalPid, _monitor: Monitor) {
+        self.let_go(env);
     }
 }

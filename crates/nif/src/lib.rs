@@ -9,6 +9,7 @@
 //!
 //!  process ── submit to a loop ──▶ Request ──▶ Poster ──▶ the loop's thread ──▶ Job, the coroutine of an asyncio.Task
 //!     ◀────────────── answered by the step that ends the job ◀──────────────────────┘
+//!                                     (or Parking, and one of the Crew)
 //! ```
 //!
 //! Who runs where: `api` on schedulers, and never attached; `context` threads, and Python's own, attached; `watch` on a thread of its
@@ -25,6 +26,7 @@ mod callback;
 mod chain;
 mod context;
 mod convert;
+mod crew;
 mod errors;
 mod event_loop;
 mod exec;
@@ -38,6 +40,7 @@ mod loop_api;
 mod marker;
 mod objects;
 mod output;
+mod parking;
 mod pool;
 mod promise;
 mod python;

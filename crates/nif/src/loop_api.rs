@@ -13,20 +13,46 @@ use crate::terms::Saved;
 use crate::weight::{self, Copies};
 use crate::{atoms, python};
 
-/// A new event loop with a thread of its own, which ends with the calling process. That is sent `{py_loop, Tag, ready}` when the
-/// loop is there, and `{py_loop, Tag, ended}` or `{py_loop, Tag, {ended, Text}}` when it is gone.
+/// A new event loop, which ends with the calling process: with a thread of its own, or waited for by that process. That is sent
+/// `{py_loop, Tag, ready}` when the loop is there, and `{py_loop, Tag, ended}` or `{py_loop, Tag, {ended, Text}}` when it is gone;
+/// and `{py_loop, Tag, park}` if it is to call `loop_arm`.
 #[rustler::nif]
-fn loop_start<'a>(env: Env<'a>, tag: Term<'a>) -> NifResult<Term<'a>> {
+fn loop_start<'a>(env: Env<'a>, tag: Term<'a>, driver: Atom) -> NifResult<Term<'a>> {
+    let has_thread = match driver {
+        driver if driver == atoms::thread() => true,
+        driver if driver == atoms::beam() => false,
+        _ => return Ok((atoms::error(), (atoms::event_loop_driver(), driver)).encode(env)),
+    };
     if python::interpreter().is_none() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
     let tag = Saved::new(tag).ok_or(Error::BadArg)?;
-    let event_loop = match EventLoop::start(env.pid(), tag) {
+    let event_loop = match EventLoop::start(env.pid(), tag, has_thread) {
         Ok(event_loop) => ResourceArc::new(event_loop),
         Err(error) => return Ok((atoms::error(), error.to_string()).encode(env)),
     };
     env.monitor(&event_loop, &env.pid()).ok_or(Error::BadArg)?;
     Ok((atoms::ok(), event_loop).encode(env))
+}
+
+/// The owner waits for a loop that is parked: it is sent `{select, _, Tag, ready_input}`, once, when something is ready.
+#[rustler::nif]
+fn loop_arm<'a>(env: Env<'a>, event_loop: ResourceArc<EventLoop>, tag: Term<'a>) -> Term<'a> {
+    let floor = &event_loop.floor;
+    let parking = floor.parking.as_ref().ok_or_else(atoms::badarg);
+    match parking.and_then(|parking| parking.arm(env, floor, tag)) {
+        Ok(()) => atoms::ok().encode(env),
+        Err(reason) => (atoms::error(), reason).encode(env),
+    }
+}
+
+/// Something is ready on a loop that was waited for: it is run.
+#[rustler::nif]
+fn loop_ready(event_loop: ResourceArc<EventLoop>) -> Atom {
+    if let Some(parking) = &event_loop.floor.parking {
+        parking.woken(&event_loop.floor);
+    }
+    atoms::ok()
 }
 
 /// Ends a loop: its tasks are cancelled, and its owner is told when it is gone.

@@ -15,7 +15,6 @@ use rustler::sys::{
     enif_release_resource, enif_select,
 };
 use rustler::{Env, LocalPid, Term};
-use std::os::fd::AsRawFd;
 
 use crate::atoms;
 
@@ -58,6 +57,7 @@ unsafe impl Send for Selected {}
 
 impl Selected {
     pub(crate) fn new(poller: &Arc<Poller>) -> Option<Self> {
+        let fd = poller.lasting_fd().ok()?;
         let kind = TYPE.load(Ordering::Acquire);
         if kind.is_null() {
             return None;
@@ -69,7 +69,7 @@ impl Selected {
         }
         // SAFETY: fresh memory of that size.
         unsafe { ptr::write(object.cast::<Arc<Poller>>(), poller.clone()) };
-        Some(Self { object, fd: poller.fd().as_raw_fd() })
+        Some(Self { object, fd })
     }
 
     /// Has `{select, _, Reference, ready_input}` sent to a process, once, when the fd is readable.

@@ -14,6 +14,7 @@ use pyrt::{Attached, Owned};
 use crate::beam::{Letter, OUTBOX};
 use crate::bridge::Bridge;
 use crate::context::start_reserve;
+use crate::crew::CREW;
 use crate::inbox::lock;
 use crate::jobs;
 use crate::pool::{POOL, Relief};
@@ -140,7 +141,8 @@ impl Watchdog {
             let relief = POOL.relieve();
             // Without another thread the queue waits for those there are.
             let started = relief == Relief::Start && start_reserve().is_ok();
-            self.rest(young || started || relief == Relief::Later);
+            let queued = CREW.relieve();
+            self.rest(young || started || queued || relief == Relief::Later);
         }
     }
 
@@ -158,8 +160,10 @@ impl Watchdog {
         }
         ASLEEP.store(true, Ordering::SeqCst);
         // What came before the flag was seen is found by looking once more.
-        let news =
-            STATS.started.load(Ordering::SeqCst) != started || POOL.wants_relief() || !lock(&POST).is_empty();
+        let news = STATS.started.load(Ordering::SeqCst) != started
+            || POOL.wants_relief()
+            || CREW.has_work()
+            || !lock(&POST).is_empty();
         if !news {
             match self.stopping.iter().map(|stopping| stopping.next).min() {
                 Some(next) => std::thread::park_timeout(next.saturating_duration_since(Instant::now())),

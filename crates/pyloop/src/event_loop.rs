@@ -119,6 +119,7 @@ impl Class for Loop {
         Method::<Self>::noargs(c"_check_closed", |py, this| this.check_open(py), c"_check_closed($self)\n--\n\n"),
         Method::<Self>::noargs(c"_run_once", Loop::run_once, c"_run_once($self)\n--\n\nOne turn."),
         Method::<Self>::noargs(c"_run_native", Loop::run, c"_run_native($self)\n--\n\nTurns until stop() is called."),
+        Method::one(c"_run_ready", Loop::run_ready, c"_run_ready($self, seconds, /)\n--\n\nTurns until nothing is ready, without waiting: 0 if so, 1 if the time was over, 2 if stop() was called."),
         Method::<Self>::noargs(c"_release", Loop::release, c"_release($self)\n--\n\nLets go of everything, fds included."),
         Method::<Self>::noargs(c"_native_stats", Loop::stats, c"_native_stats($self)\n--\n\nWhat the loop holds and has counted."),
         Method::END,

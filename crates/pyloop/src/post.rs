@@ -31,11 +31,21 @@ impl Poster {
 
     /// Queues work, and wakes the loop if it sleeps. Given back if the loop was closed.
     pub fn post(&self, work: Posted) -> Result<(), Posted> {
-        match self.inbox.push(work)? {
-            Wake::Needed => self.poller.wake(),
-            Wake::Elided => {}
+        if self.push(work)? {
+            self.poller.wake();
         }
         Ok(())
+    }
+
+    /// Queues work without waking the loop. Whether it sleeps, so that the caller is to see to it.
+    #[must_use = "the loop may sleep"]
+    pub fn push(&self, work: Posted) -> Result<bool, Posted> {
+        Ok(self.inbox.push(work)? == Wake::Needed)
+    }
+
+    /// What the loop is waited for by.
+    pub fn poller(&self) -> &Arc<Poller> {
+        &self.poller
     }
 }
 

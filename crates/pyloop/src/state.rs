@@ -130,6 +130,22 @@ impl State {
         Ok(Start::Asked)
     }
 
+    /// Goes on after a park, with what epoll has.
+    pub(crate) fn unpark(&mut self) -> evloop::Result<()> {
+        self.asleep = false;
+        match &mut self.core {
+            Some(PyCore(core)) => core.poll(Wait::No),
+            None => Ok(()),
+        }
+    }
+
+    /// The loop is parked: nothing was there.
+    pub(crate) fn keep_room(&mut self, events: Events) {
+        if let Some(PyCore(core)) = &mut self.core {
+            core.keep_room(events);
+        }
+    }
+
     /// Ends a wait.
     pub(crate) fn woken(&mut self, events: Events) -> evloop::Result<()> {
         self.asleep = false;

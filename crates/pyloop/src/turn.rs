@@ -6,14 +6,34 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use evloop::os::Events;
+use evloop::os::{Events, now};
 use evloop::{Interest, Wait};
-use pyrt::{Attached, Instance, PyResult, check_signals};
+use pyrt::{Attached, Borrowed, Instance, PyResult, check_signals};
 
 use crate::entry::Entry;
 use crate::event_loop::Loop;
 use crate::fault;
 use crate::state::Start;
+
+/// What a turn does when there is nothing to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// Waits in epoll.
+    Sleep,
+    /// Leaves that to somebody else.
+    Park,
+}
+
+/// How a run without waiting has ended; to Python a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// Nothing is ready. The loop is parked: its fd becomes readable when something is, and posts ask to be followed by a run.
+    Parked = 0,
+    /// The time was over before that.
+    Busy = 1,
+    /// `stop` was called.
+    Stopped = 2,
+}
 
 impl Loop {
     /// Turns until `stop`. The first turn asks epoll for certain; later ones, while there is work, only every now and then.
@@ -30,26 +50,92 @@ impl Loop {
         this.turn(py, this, Wait::No)
     }
 
+    /// `_run_ready`: turns until nothing is ready, for so many seconds at most. Never waits: whoever called waits in its place.
+    pub(crate) fn run_ready(
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        seconds: Borrowed<'_>,
+    ) -> PyResult<i64> {
+        let most = Duration::try_from_secs_f64(seconds.to_f64(py)?).unwrap_or(Duration::MAX);
+        let end = now().saturating_add(u64::try_from(most.as_nanos()).unwrap_or(u64::MAX));
+        if this.has_other_clock() {
+            this.read_clock(py, this)?;
+        }
+        this.state.with(py, |state| state.unpark())?.map_err(|error| fault::raise(py, error))?;
+        let mut dead = Vec::new();
+        let mut start = Start::Asked;
+        let pause = loop {
+            if !this.carry_out(py, this, start, &mut dead, Rest::Park)? {
+                break Pause::Parked;
+            }
+            if this.is_stopping() {
+                break Pause::Stopped;
+            }
+            if now() >= end {
+                break Pause::Busy;
+            }
+            start = this.start(py, this, Wait::Busy, &mut dead)?;
+        };
+        Ok(pause as i64)
+    }
+
     #[inline]
     fn turn(&self, py: Attached<'_>, this: Instance<'_, Self>, busy: Wait) -> PyResult<()> {
-        let stopping = self.is_stopping();
         let mut dead = Vec::new();
+        let start = self.start(py, this, busy, &mut dead)?;
+        self.carry_out(py, this, start, &mut dead, Rest::Sleep).map(drop)
+    }
+
+    #[inline(always)]
+    fn start(
+        &self,
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        busy: Wait,
+        dead: &mut Vec<(i32, Interest)>,
+    ) -> PyResult<Start> {
+        let stopping = self.is_stopping();
         if self.has_other_clock() {
             self.read_clock(py, this)?;
         }
-        let mut batch = match self.state.with(py, |state| state.start(py, stopping, busy, &mut dead))? {
-            Ok(Start::Run(batch)) => batch,
-            Ok(Start::Asked) => self.collect(py, &mut dead)?,
-            Ok(Start::Sleep(poller, events, awake)) => {
-                self.sleep(py, &poller, events, awake)?;
+        self.state
+            .with(py, |state| state.start(py, stopping, busy, dead))?
+            .map_err(|error| fault::raise(py, error))
+    }
+
+    /// The rest of a turn. False if the loop is parked instead.
+    #[inline(always)]
+    fn carry_out(
+        &self,
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        start: Start,
+        dead: &mut Vec<(i32, Interest)>,
+        rest: Rest,
+    ) -> PyResult<bool> {
+        let mut batch = match start {
+            Start::Run(batch) => batch,
+            Start::Asked => self.collect(py, dead)?,
+            Start::Sleep(poller, mut events, awake) => {
+                if rest == Rest::Park && awake.is_zero() {
+                    poller.wait(&mut events, false).map_err(|error| fault::raise(py, error))?;
+                    if events.is_empty() {
+                        self.state.with(py, |state| state.keep_room(events))?;
+                        return Ok(false);
+                    }
+                    self.state
+                        .with(py, |state| state.woken(events))?
+                        .map_err(|error| fault::raise(py, error))?;
+                } else {
+                    self.sleep(py, &poller, events, awake)?;
+                }
                 if self.has_other_clock() {
                     self.read_clock(py, this)?;
                 }
-                self.collect(py, &mut dead)?
+                self.collect(py, dead)?
             }
-            Err(error) => return Err(fault::raise(py, error)),
         };
-        for (fd, direction) in dead {
+        for (fd, direction) in dead.drain(..) {
             self.unlisten(py, fd, direction)?;
         }
         while let Some(entry) = batch.pop_front() {
@@ -65,7 +151,8 @@ impl Loop {
                 return Err(exception.raise(py));
             }
         }
-        self.state.with(py, |state| state.give_back(batch))
+        self.state.with(py, |state| state.give_back(batch))?;
+        Ok(true)
     }
 
     /// What is ready, after handlers of signals had their turn. Those may raise, as Ctrl-C does; callbacks written in Python

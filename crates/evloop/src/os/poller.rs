@@ -10,6 +10,7 @@
 
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
@@ -124,6 +125,11 @@ impl Events {
         self.0.iter().any(|event| event.data.u64() == TIMER)
     }
 
+    /// Whether the wait has ended without anything, also without a wake-up.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Forgets all events and keeps the room.
     pub fn clear(&mut self) {
         self.0.clear();
@@ -136,6 +142,8 @@ pub struct Poller {
     epoll: OwnedFd,
     wake: OwnedFd,
     timer: OwnedFd,
+    /// An epoll instance with nothing but this one in it, if there is one, under a lock that is held for a few system calls.
+    outer: Mutex<Option<OwnedFd>>,
 }
 
 impl Poller {
@@ -147,14 +155,32 @@ impl Poller {
                 .map_err(|e| Error::os("open an eventfd", e))?,
             timer: timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)
                 .map_err(|e| Error::os("open a timerfd", e))?,
+            outer: Mutex::new(None),
         };
         poller.add_internal(&poller.epoll)?;
         Ok(poller)
     }
 
-    /// The fd that becomes readable when there is something to do: for whoever waits in the loop's place.
+    /// The fd that becomes readable when there is something to do: for whoever waits in the loop's place, and asks anew each time.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
+    }
+
+    /// Likewise for whoever keeps it in an epoll set of his own: what [`Poller::rebuild`] replaces would silently leave that set. It
+    /// stays open, and the same, for as long as the poller lives.
+    pub fn lasting_fd(&self) -> Result<RawFd> {
+        let mut outer = self.outer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(outer) = &*outer {
+            return Ok(outer.as_raw_fd());
+        }
+        let fresh = new_epoll()?;
+        self.add_to(&fresh)?;
+        Ok(outer.insert(fresh).as_raw_fd())
+    }
+
+    fn add_to(&self, outer: &OwnedFd) -> Result<()> {
+        epoll::add(outer, &self.epoll, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
+            .map_err(|e| Error::os("add an epoll instance to another", e))
     }
 
     /// Starts to report `fd` under `key`.
@@ -200,7 +226,11 @@ impl Poller {
         // SAFETY: the fd is open, being owned by `self`; the alias is never dropped, so it stays owned once.
         let mut same_number = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(self.epoll.as_raw_fd()) });
         rustix::io::dup3(&fresh, &mut same_number, rustix::io::DupFlags::CLOEXEC)
-            .map_err(|e| Error::os("replace an epoll instance", e))
+            .map_err(|e| Error::os("replace an epoll instance", e))?;
+        match &*self.outer.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(outer) => self.add_to(outer),
+            None => Ok(()),
+        }
     }
 
     /// Ends the current or the next wait. From any thread.
