@@ -242,6 +242,7 @@ queued_requests_of_the_dead_are_skipped(_Config) ->
     Queued = spawn(fun() -> py:call(erlang, never, [Self]) end),
     py_test:wait_until(fun() -> maps:get(queued, py:stats()) =:= 1 end),
     exit(Queued, kill),
+    py_test:wait_until(fun() -> not is_process_alive(Queued) end),
     {ok, 1} = py_nif:write_test_fd(Write, <<"x">>),
     [py_test:wait_until(fun() -> not is_process_alive(Pid) end) || Pid <- Busy],
     py_test:wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end),
