@@ -37,7 +37,7 @@ def serve(loop: ErlangEventLoop) -> None:
 
 
 def turns(loop: ErlangEventLoop, seconds: float) -> int:
-    """Runs what is ready on a loop that the VM waits for, on whatever thread; as `_run_ready` says how it ended.
+    """Runs what is ready on a loop that the VM waits for, on whatever thread; ends as `_run_ready` does.
 
     A loop that was stopped, or that an exception has ended, is closed.
     """
