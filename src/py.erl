@@ -13,6 +13,7 @@
 -export([call/3, call/4, call/5, eval/1, eval/2, eval/3, exec/1, exec/2, cast/3, cast/4]).
 -export([call_async/3, call_async/4, spawn_call/3, spawn_call/4, await/1, await/2, async_await/1, async_await/2]).
 -export([async_call/3, async_call/4, async_gather/1, async_gather/2, async_stream/3, async_stream/4]).
+-export([parallel/1, parallel/2]).
 -export([cancel/1, interrupt/1, activate_venv/1, deactivate_venv/0, venv_info/0]).
 -export([stream/3, stream/4, stream/5, stream_eval/1, stream_eval/2, stream_eval/3]).
 -export([stream_start/3, stream_start/4, stream_ack/2, stream_cancel/1]).
@@ -152,8 +153,23 @@ async_gather(Calls) ->
 -spec async_gather([{name(), name(), [term()]} | {name(), name(), [term()], kwargs()}], timeout()) ->
           {ok, [term()]} | {error, {gather_failed, [{pos_integer(), term()}]}}.
 async_gather(Calls, Timeout) when is_list(Calls) ->
-    py_gather:run(Calls, Timeout);
+    py_gather:on_loop(Calls, Timeout);
 async_gather(Calls, Timeout) ->
+    erlang:error(badarg, [Calls, Timeout]).
+
+%% @equiv parallel(Calls, 30000)
+-spec parallel([{name(), name(), [term()]} | {name(), name(), [term()], kwargs()}]) ->
+          {ok, [term()]} | {error, {parallel_failed, [{pos_integer(), term()}]}}.
+parallel(Calls) ->
+    parallel(Calls, ?TIMEOUT).
+
+%% @doc Calls functions at once, each on a context of the pool, and waits for all of them: their results in order, or which of
+%% them failed, counted from 1, and why. With a GIL they take turns, except where they wait or compute outside of Python.
+-spec parallel([{name(), name(), [term()]} | {name(), name(), [term()], kwargs()}], timeout()) ->
+          {ok, [term()]} | {error, {parallel_failed, [{pos_integer(), term()}]}}.
+parallel(Calls, Timeout) when is_list(Calls) ->
+    py_gather:on_pool(Calls, Timeout);
+parallel(Calls, Timeout) ->
     erlang:error(badarg, [Calls, Timeout]).
 
 %% @equiv async_stream(Module, Function, Args, #{})

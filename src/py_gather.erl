@@ -1,22 +1,32 @@
 %% @private
-%% @doc Several tasks on one event loop, awaited together.
+%% @doc Several calls at once, awaited together: on one event loop, or on the contexts of the pool.
 -module(py_gather).
 
--export([run/2]).
+-export([on_loop/2, on_pool/2]).
 
 -type call() :: {py:name(), py:name(), [term()]} | {py:name(), py:name(), [term()], py:kwargs()}.
 
--spec run([call()], timeout()) -> {ok, [term()]} | {error, {gather_failed, [{pos_integer(), term()}]}}.
-run(Calls, Timeout) ->
+-type failed() :: [{pos_integer(), term()}].
+
+-spec on_loop([call()], timeout()) -> {ok, [term()]} | {error, {gather_failed, failed()}}.
+on_loop(Calls, Timeout) ->
     Loop = py_event_loop_pool:get_loop(),
-    %% All are looked at before any is begun.
+    Start = fun({Module, Function, Args, Kwargs}) -> py_loop:create_task(Loop, Module, Function, Args, Kwargs) end,
+    all(Start, gather_failed, Calls, Timeout).
+
+-spec on_pool([call()], timeout()) -> {ok, [term()]} | {error, {parallel_failed, failed()}}.
+on_pool(Calls, Timeout) ->
+    Start = fun({Module, Function, Args, Kwargs}) -> py:call_async(Module, Function, Args, Kwargs) end,
+    all(Start, parallel_failed, Calls, Timeout).
+
+all(Start, Failure, Calls, Timeout) ->
     Deadline = deadline(Timeout),
-    Refs = [py_loop:create_task(Loop, Module, Function, Args, Kwargs)
-            || {Module, Function, Args, Kwargs} <- [whole(Call) || Call <- Calls]],
+    %% All are looked at before any is begun.
+    Refs = [Start(Call) || Call <- [whole(Call) || Call <- Calls]],
     Results = [py_request:await(Ref, left(Deadline)) || Ref <- Refs],
     case [{Index, Reason} || {Index, {error, Reason}} <- lists:zip(lists:seq(1, length(Results)), Results)] of
         [] -> {ok, [Value || {ok, Value} <- Results]};
-        Failed -> {error, {gather_failed, Failed}}
+        Failed -> {error, {Failure, Failed}}
     end.
 
 whole({Module, Function, Args}) -> whole({Module, Function, Args, #{}});

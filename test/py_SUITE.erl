@@ -14,6 +14,9 @@
          bad_input_is_named/1,
          a_cast_runs/1,
          an_async_call_is_awaited/1,
+         parallel_calls_run_at_once_and_keep_their_order/1,
+         parallel_calls_that_fail_are_named/1,
+         parallel_calls_have_one_deadline/1,
          a_cancelled_call_is_answered_once/1,
          an_interrupted_call_says_so/1,
          an_interrupted_call_that_is_still_queued_says_so/1,
@@ -117,6 +120,26 @@ an_async_call_is_awaited(_Config) ->
     receive {py_response, Other, {ok, 3}} -> ok after 5000 -> error(no_answer) end,
     Slow = py:call_async(time, sleep, [0.2]),
     {error, timeout} = py:await(Slow, 10).
+
+parallel_calls_run_at_once_and_keep_their_order(_Config) ->
+    {ok, []} = py:parallel([]),
+    {ok, [4.0, 6, 255]} = py:parallel([{math, sqrt, [16]}, {"operator", <<"mul">>, [2, 3]}, {builtins, int, [<<"ff">>], #{base => 16}}]),
+    %% Each waits for the two others.
+    ok = py:exec("import sys, threading\nsys.meeting = threading.Barrier(3)"),
+    {ok, Places} = py:parallel([{sys, "meeting.wait", [60]} || _ <- [1, 2, 3]], 60000),
+    [0, 1, 2] = lists:sort(Places),
+    ok = py:exec("import sys\ndel sys.meeting").
+
+parallel_calls_that_fail_are_named(_Config) ->
+    {error, {parallel_failed, [{2, {'ZeroDivisionError', _}}, {3, {'ModuleNotFoundError', _}}]}} =
+        py:parallel([{math, sqrt, [1]}, {operator, truediv, [1, 0]}, {no_such_module, f, []}]),
+    %% None is begun if one is not a call.
+    ?assertError(badarg, py:parallel([{math, sqrt, [1]}, {math, sqrt}])),
+    ?assertError(badarg, py:parallel(none)).
+
+parallel_calls_have_one_deadline(_Config) ->
+    Endless = {builtins, exec, [<<"while True: pass">>, #{}]},
+    {error, {parallel_failed, [{1, timeout}, {2, timeout}]}} = py:parallel([Endless, Endless], 50).
 
 a_cancelled_call_is_answered_once(_Config) ->
     ok = py:exec("def spin():\n    while True: pass\n"),
