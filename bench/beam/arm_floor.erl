@@ -1,7 +1,7 @@
 %%% The floor: a NIF that makes the same call of the C API on a dirty scheduler, and nothing else (`floor.c`).
 -module(arm_floor).
 
--export([start/0, call/3, sqrt/1]).
+-export([start/0, call/3, sqrt/1, same/1, many/2]).
 
 -on_load(load/0).
 
@@ -17,3 +17,11 @@ call(_, _, _) -> exit({lacks, "calls math.sqrt only"}).
 
 -spec sqrt(float()) -> float().
 sqrt(_Number) -> erlang:nif_error(not_loaded).
+
+%% A coroutine of one number, to its end.
+-spec same(float()) -> float().
+same(_Number) -> erlang:nif_error(not_loaded).
+
+%% So many of them, each answered by a message.
+-spec many(pos_integer(), float()) -> ok.
+many(_Count, _Number) -> erlang:nif_error(not_loaded).

@@ -7,8 +7,8 @@
 start() ->
     ok = application:load(erlang_python),
     {ok, _} = application:ensure_all_started(erlang_python),
-    Path = unicode:characters_to_binary(os:getenv("BENCH_BEAM")),
-    ok = py:exec(<<"import sys; sys.path.insert(0, ", $", Path/binary, $", ")">>).
+    Path = os:getenv("BENCH_BEAM"),
+    ok = py:exec(io_lib:format("import sys; sys.path[:0] = ['~ts', '~ts']", [Path, filename:dirname(Path)])).
 
 -spec call(module(), atom(), [term()]) -> term().
 call(Module, Function, Args) ->

@@ -1,7 +1,7 @@
 %%% How often something can be done in a while, how long it takes, and what it costs.
 -module(bench_clock).
 
--export([rate/2, rate_of/3, latency/2, percentile/2, wanted/2]).
+-export([rate/2, rate/3, rate_of/3, each/2, latency/2, percentiles/2, percentile/2, numbers/1, wanted/2]).
 
 -type numbers() :: [{string(), number()}].
 
@@ -15,13 +15,21 @@ cpu() ->
 %% Operations a second of one process.
 -spec rate(fun(() -> term()), pos_integer()) -> numbers().
 rate(Fun, Millis) ->
-    rate_of(1, fun() -> Fun end, Millis).
+    rate(Fun, Millis, 200).
+
+%% Likewise, after so many that only warm up.
+-spec rate(fun(() -> term()), pos_integer(), pos_integer()) -> numbers().
+rate(Fun, Millis, Warm) ->
+    rate_of(1, fun() -> Fun end, Millis, Warm).
 
 %% Operations a second of several processes together; `Make` is called once in each.
 -spec rate_of(pos_integer(), fun(() -> fun(() -> term())), pos_integer()) -> numbers().
 rate_of(Processes, Make, Millis) ->
+    rate_of(Processes, Make, Millis, 200).
+
+rate_of(Processes, Make, Millis, Warm) ->
     Self = self(),
-    Workers = [spawn_link(fun() -> worker(Self, Make()) end) || _ <- lists:seq(1, Processes)],
+    Workers = [spawn_link(fun() -> worker(Self, Make(), Warm) end) || _ <- lists:seq(1, Processes)],
     [receive {ready, Pid} -> ok end || Pid <- Workers],
     Cpu = cpu(),
     Start = erlang:monotonic_time(),
@@ -32,8 +40,8 @@ rate_of(Processes, Make, Millis) ->
     Spent = cpu() - Cpu,
     [{"value", Done / Seconds}, {"cpu_seconds", Spent}, {"cpu_us", Spent / Done * 1.0e6}].
 
-worker(Parent, Fun) ->
-    [Fun() || _ <- lists:seq(1, 200)],
+worker(Parent, Fun, Warm) ->
+    [Fun() || _ <- lists:seq(1, Warm)],
     Parent ! {ready, self()},
     receive
         {until, Until} -> Parent ! {done, self(), until(Fun, Until, 0)}
@@ -46,12 +54,25 @@ until(Fun, Until, Done) ->
         false -> Done + 1
     end.
 
+%% The same numbers where each operation was so many.
+-spec each(pos_integer(), numbers()) -> numbers().
+each(Count, Numbers) ->
+    [
+        {Key, if Key =:= "value" -> Value * Count; Key =:= "cpu_us" -> Value / Count; true -> Value end}
+     || {Key, Value} <- Numbers
+    ].
+
 %% Microseconds of each call, one after the other.
 -spec latency(fun(() -> term()), pos_integer()) -> numbers().
 latency(Fun, Calls) ->
     [Fun() || _ <- lists:seq(1, 200)],
+    percentiles(Calls, fun() -> time(Fun) end).
+
+%% Of what a function says each time.
+-spec percentiles(pos_integer(), fun(() -> number())) -> numbers().
+percentiles(Calls, Fun) ->
     Cpu = cpu(),
-    Taken = lists:sort([time(Fun) || _ <- lists:seq(1, Calls)]),
+    Taken = lists:sort([Fun() || _ <- lists:seq(1, Calls)]),
     Spent = cpu() - Cpu,
     [
         {"value", percentile(Taken, 50)},
@@ -69,6 +90,11 @@ time(Fun) ->
 -spec percentile([number()], 1..100) -> number().
 percentile(Sorted, Percent) ->
     lists:nth(max(1, -(-length(Sorted) * Percent div 100)), Sorted).
+
+%% What Python has measured.
+-spec numbers(#{binary() => number()}) -> numbers().
+numbers(Measured) ->
+    [{binary_to_list(Key), Value} || {Key, Value} <- maps:to_list(Measured)].
 
 %% Ends the program where a result is wrong: there is nothing to measure then.
 -spec wanted(term(), term()) -> ok.

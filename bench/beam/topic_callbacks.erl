@@ -15,7 +15,4 @@ many(Arm, Function, Args, Batch, Params, IsRight) ->
     Fun = fun() ->
         true = IsRight(Batch, Arm:call(bench_python, Function, Args ++ [Batch]))
     end,
-    [
-        {Key, if Key =:= "value" -> Value * Batch; Key =:= "cpu_us" -> Value / Batch; true -> Value end}
-     || {Key, Value} <- bench_clock:rate(Fun, maps:get(millis, Params, 500))
-    ].
+    bench_clock:each(Batch, bench_clock:rate(Fun, maps:get(millis, Params, 500))).

@@ -19,7 +19,8 @@ def separate() -> None:
         os.sched_setaffinity(0, {cores[0]})
 
 
-def _command(mode: str, params: dict[str, str | int]) -> list[str]:
+def command(mode: str, params: dict[str, str | int]) -> list[str]:
+    """The client's command line, on the cores that this process leaves to it."""
     words = [str(PROGRAM), mode, *(f"{key}={value}" for key, value in params.items())]
     everywhere = range(os.cpu_count() or 1)
     others = set(everywhere) - os.sched_getaffinity(0)
@@ -30,7 +31,7 @@ def _command(mode: str, params: dict[str, str | int]) -> list[str]:
 def echo(**params: str | int) -> dict[str, float]:
     """Runs the client to its end. Blocks: to be called in another thread than the loop's."""
     done = subprocess.run(
-        _command("echo", params), capture_output=True, text=True, timeout=STUCK_SECONDS, check=False
+        command("echo", params), capture_output=True, text=True, timeout=STUCK_SECONDS, check=False
     )
     if done.returncode != 0:
         raise SystemExit(done.stderr.strip() or f"bench-client: exit code {done.returncode}")
@@ -39,6 +40,4 @@ def echo(**params: str | int) -> dict[str, float]:
 
 def hold(**params: str | int) -> subprocess.Popen[str]:
     """A client that has its connections when it has written a line, until its standard input is closed."""
-    return subprocess.Popen(
-        _command("hold", params), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    return subprocess.Popen(command("hold", params), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -11,7 +11,7 @@ from pyloop.report import Report, percentile
 DELAY = 0.001
 
 
-async def _sleeps(count: int) -> Report:
+async def sleeps(count: int) -> Report:
     late: list[float] = []
     cpu = time.process_time()
     for _ in range(count):
@@ -31,5 +31,5 @@ async def _sleeps(count: int) -> Report:
 def run(loop: asyncio.AbstractEventLoop, params: Params) -> Report:
     count = params.number("sleeps", 250)
     params.finish()
-    loop.run_until_complete(_sleeps(5))
-    return loop.run_until_complete(_sleeps(count))
+    loop.run_until_complete(sleeps(5))
+    return loop.run_until_complete(sleeps(count))

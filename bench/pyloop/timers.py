@@ -13,7 +13,7 @@ TIMERS = 5_000
 PAIRS = 1_000
 
 
-class _Fire:
+class Fire:
     """`TIMERS` timers due 1 to 5 ms later, in a fixed order that is not theirs; until the last has fired."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -79,7 +79,7 @@ def run(loop: asyncio.AbstractEventLoop, params: Params) -> Report:
     row, millis = params.text("row"), params.number("millis", MILLIS)
     params.finish()
     if row == "fire":
-        fire = _Fire(loop)
+        fire = Fire(loop)
         report = loop.run_until_complete(rate(fire.batch, millis))
         check(fire.fired > 0, "no timer fired")
         return dataclasses.replace(report, also={"early_percent": 100 * fire.early / fire.fired})

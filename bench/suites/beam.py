@@ -139,7 +139,10 @@ def build() -> None:
 _HEADERS = 'io:format("~ts/usr/include", [code:root_dir()]), halt().'
 _RUN = """#!/bin/sh
 export BENCH_BEAM='{sources}' BENCH_PYTHON='{python}'
-exec erl -noshell -pa '{built}' -pa '{root}'/_build/default/lib/*/ebin -run bench_beam main -extra "$@"
+# What serves a client leaves it a core, as the loops outside do.
+case $1 in tcp) separate='taskset -c 0' ;; *) separate= ;; esac
+set -- -run bench_beam main -extra "$@"
+exec $separate erl -noshell -pa '{built}' -pa '{root}'/_build/default/lib/*/ebin "$@"
 """
 
 

@@ -38,7 +38,7 @@ def test_an_unranked_arm_says_why(suite: Suite) -> None:
 
 def test_topics_choose_the_suites_that_have_them() -> None:
     assert [suite.id for suite in run.chosen(None, ["wakeup"])] == ["evloop"]
-    assert [suite.id for suite in run.chosen(None, ["timers"])] == ["evloop", "pyloop"]
+    assert [suite.id for suite in run.chosen(None, ["timers"])] == ["evloop", "pyloop", "loops"]
     assert [suite.id for suite in run.chosen("pyloop", ["timers"])] == ["pyloop"]
     with pytest.raises(SystemExit, match="wakeup"):
         run.chosen("pyloop", ["wakeup"])

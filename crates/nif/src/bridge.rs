@@ -47,6 +47,8 @@ pub(crate) struct Bridge {
     pub(crate) drain: Imported,
     pub(crate) job: Type<Job>,
     pub(crate) cancelled_error: Imported,
+    /// The names of `__main__`, for threads that have none of their own.
+    pub(crate) main: Imported,
     /// The loops of Erlang: one made, one run to its end, one run while something is ready.
     pub(crate) new_loop: Imported,
     pub(crate) serve_loop: Imported,
@@ -75,6 +77,7 @@ confined!(Bridge {
     drain,
     job,
     cancelled_error,
+    main,
     new_loop,
     serve_loop,
     turns,
@@ -101,6 +104,7 @@ impl Traverse for Bridge {
         self.drain.traverse(visit)?;
         self.job.traverse(visit)?;
         self.cancelled_error.traverse(visit)?;
+        self.main.traverse(visit)?;
         self.new_loop.traverse(visit)?;
         self.serve_loop.traverse(visit)?;
         self.turns.traverse(visit)?;
@@ -187,6 +191,7 @@ impl Module for Bridge {
             drain: Imported::new(c"erlang._streams", c"drain"),
             job: Type::add_to(py, &module, None)?,
             cancelled_error: Imported::new(c"asyncio.exceptions", c"CancelledError"),
+            main: Imported::new(c"__main__", c"__dict__"),
             new_loop: Imported::new(c"erlang._loops", c"new"),
             serve_loop: Imported::new(c"erlang._loops", c"serve"),
             turns: Imported::new(c"erlang._loops", c"turns"),

@@ -245,7 +245,7 @@ fn wait(
         match event {
             Some(Event::Answer(mail, word)) => return Ok((mail, word)),
             Some(Event::Request(request)) => {
-                let namespace = exec::namespace(py, runner)?;
+                let namespace = exec::namespace(py, bridge, runner)?;
                 // The thread may be inside of a loop, which nested code knows nothing of.
                 let outer = bridge.aside.get(py)?.call0(py)?;
                 exec::perform(py, bridge, runner, &namespace, request);

@@ -202,10 +202,10 @@ pub(crate) fn keep(
 }
 
 /// What `eval` sees on a thread: the namespace of its context, or that of `__main__`.
-pub(crate) fn namespace(py: Attached<'_>, runner: &Runner) -> PyResult<Owned> {
+pub(crate) fn namespace(py: Attached<'_>, bridge: &Bridge, runner: &Runner) -> PyResult<Owned> {
     match runner.namespace.as_ref().and_then(|namespace| namespace.get(py)) {
         Some(namespace) => Ok(namespace.clone_ref(py)),
-        None => pyrt::import(py, c"__main__")?.getattr_str(py, c"__dict__"),
+        None => bridge.main.get(py),
     }
 }
 

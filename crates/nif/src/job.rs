@@ -70,7 +70,7 @@ fn start(py: Attached<'_>, bridge: &Bridge, runner: &Runner, floor: &Arc<Floor>,
     STATS.started.fetch_add(1, Ordering::SeqCst);
     watch::notice();
     let raised = |raised| Reason::of(py, bridge, Failure::Raised(raised));
-    let namespace = match exec::namespace(py, runner) {
+    let namespace = match exec::namespace(py, bridge, runner) {
         Ok(namespace) => namespace,
         Err(error) => {
             runner.leave(py);
@@ -302,7 +302,7 @@ impl Job {
         let request = self.request.with(py, |slot| slot.0.take());
         match request {
             Ok(Some(mut request)) => {
-                let next = match exec::namespace(py, runner) {
+                let next = match exec::namespace(py, bridge, runner) {
                     Ok(namespace) => chain::follow(py, bridge, &namespace, &mut request, Ok(value)),
                     Err(raised) => chain::Next::Answer(Err(Reason::raised(py, bridge, raised))),
                 };
