@@ -2,7 +2,8 @@
 check after it.
 
 A test that is a coroutine function runs on its `loop`. With uvloop a failure is reported as xfail, never as
-a failure.
+a failure. Inside the VM those that are, and those that hand a coroutine to `run`, can be had on loops that
+Erlang runs (`hosted`).
 """
 
 import asyncio
@@ -13,12 +14,14 @@ import signal
 import ssl
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import hosted
 import loops
 import pytest
 import tls as tls_files
@@ -53,6 +56,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("loop", columns, indirect=True)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A loop that runs already can host what is a coroutine."""
+    if not hosted.HOSTED:
+        return
+    fit = [item for item in items if isinstance(item, pytest.Function) and can_be_hosted(item)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in fit])
+    items[:] = fit
+
+
+def can_be_hosted(item: pytest.Function) -> bool:
+    if "loop" in item.fixturenames:
+        return inspect.iscoroutinefunction(item.obj)
+    return "run" in item.fixturenames
+
+
 def pytest_collection_finish() -> None:
     """The leak check collects garbage after every test; what is there by now need not be looked at each
     time.
@@ -68,6 +86,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = inspect.signature(pyfuncitem.obj).parameters
     arguments: dict[str, Any] = {name: pyfuncitem.funcargs[name] for name in names}
     loop: asyncio.AbstractEventLoop = arguments["loop"]
+    if hosted.HOSTED:
+        hosted.run(loop, asyncio.wait_for(pyfuncitem.obj(**arguments), LIMIT / 2))
+        return True
     asyncio.set_event_loop(loop)
     try:
         loop.run_until_complete(asyncio.wait_for(pyfuncitem.obj(**arguments), LIMIT / 2))
@@ -159,6 +180,9 @@ def loop(request: pytest.FixtureRequest, errors: Errors, limit: None) -> Iterato
             vars(sys).pop(name, None)
         gc.collect()
     before, threads, registered = open_files(), threading.active_count(), 0
+    if hosted.HOSTED:
+        yield from hosted_loop(request, errors, before)
+        return
     loop = make()
     loop.set_debug(debug)
     loop.slow_callback_duration = 10
@@ -194,6 +218,44 @@ def loop(request: pytest.FixtureRequest, errors: Errors, limit: None) -> Iterato
     assert not leaked, f"file descriptors were left: {leaked}"
 
 
+def hosted_loop(
+    request: pytest.FixtureRequest, errors: Errors, before: dict[str, str]
+) -> Iterator[asyncio.AbstractEventLoop]:
+    """The same with a loop that Erlang runs."""
+    with hosted.opened() as loop:
+        loop.set_debug(request.param[1])
+        loop.slow_callback_duration = 10
+        loop.set_exception_handler(lambda _, context: errors.append(context))
+        yield loop
+        left, registered = hosted.run(loop, end(loop))
+    unexpected = errors.take()
+    del loop
+    if request.node.stash.get(FAILED, True):
+        return
+    assert not left, f"tasks were left: {left}"
+    assert not unexpected or errors.lenient, f"the exception handler was called: {unexpected}"
+    assert not registered, f"{registered} descriptors were still registered with the poller"
+    for _ in range(1000):  # the VM lets go of what it watched in its own time
+        gc.collect()
+        leaked = {number: name for number, name in open_files().items() if before.get(number) != name}
+        if not leaked:
+            return
+        time.sleep(0.01)
+    assert not leaked, f"file descriptors were left: {leaked}"
+
+
+async def end(loop: asyncio.AbstractEventLoop) -> tuple[list[str], int]:
+    """Ends what a test has left, all but the loop. The tasks, and how many registrations."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()
+    sources: int = loop._native_stats()["sources"]  # type: ignore[attr-defined]
+    return [repr(task) for task in left], sources
+
+
 @pytest.fixture(params=[column for column in loops.COLUMNS if column != "uvloop"])
 def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, Any]], Any]:
     """Runs a coroutine on a loop of its own; errors that nobody handled fail the test."""
@@ -210,8 +272,12 @@ def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, Any]], 
             asyncio.get_running_loop().set_exception_handler(handle)
             return await asyncio.wait_for(main, LIMIT)
 
-        with asyncio.Runner(loop_factory=loops.factory(request.param)) as runner:
-            result = runner.run(bounded())
+        if hosted.HOSTED:
+            with hosted.opened() as loop:
+                result = hosted.run(loop, bounded())
+        else:
+            with asyncio.Runner(loop_factory=loops.factory(request.param)) as runner:
+                result = runner.run(bounded())
         gc.collect()
         assert not unhandled
         return result
