@@ -43,6 +43,18 @@ async def test_connect_accept_send_receive(loop: Loop) -> None:
     door.close()
 
 
+async def test_what_is_received_is_whole_whatever_came_before(loop: Loop) -> None:
+    left, right = pair()
+    for size in (1, 60_000, 60_000, 1, 60_000, 30_000, 70_000, 2, 3):
+        message = pattern(size)
+        sending = loop.create_task(loop.sock_sendall(right, message))
+        assert await read_all(loop, left, size) == message
+        await sending
+    right.close()
+    assert await loop.sock_recv(left, 1 << 16) == b""
+    left.close()
+
+
 async def test_receive_into(loop: Loop) -> None:
     left, right = pair()
     buffer = bytearray(b"........")

@@ -6,7 +6,7 @@ use pyrt::{Attached, Buffer, Fault, Fixed, Kind, Owned, PyResult, Room};
 use rustix::io::Errno;
 
 use super::{Job, Operation, Phase, Progress};
-use crate::transport::{LARGEST, Origin as _, Sink as _, Socket, is_later};
+use crate::transport::{LARGE, LARGEST, Origin as _, Sink as _, Socket, is_later};
 
 const EBADF: i32 = 9;
 
@@ -44,23 +44,34 @@ impl Operation {
     #[inline]
     fn recv(&self, py: Attached<'_>, size: usize) -> PyResult<Option<Owned>> {
         let socket = self.socket(py)?;
-        if size > LARGEST {
-            let mut room = Room::new(py, size)?;
-            return match socket.receive(room.space()).map(<[u8]>::len) {
-                // SAFETY: that many bytes were just read into it.
-                Ok(read) => unsafe { room.finish(py, read).map(Some) },
-                Err(error) => later(py, error),
-            };
+        if size > LARGEST || (size >= LARGE && self.owner.scratch.with(py, |it| it.received >= LARGE)?) {
+            return self.recv_large(py, socket, size);
         }
         // Making a `bytes` runs no Python code: the collector does not know them.
         let read = self.owner.scratch.with(py, |scratch| {
-            let room = scratch.room().get_mut(..size).unwrap_or_default();
-            match socket.receive(room) {
-                Ok(data) => Owned::bytes(py, data).map(Ok),
+            match socket.receive(scratch.room().get_mut(..size).unwrap_or_default()) {
+                Ok(data) => {
+                    let (received, data) = (data.len(), Owned::bytes(py, data));
+                    scratch.received = received;
+                    data.map(Ok)
+                }
                 Err(error) => Ok(Err(error)),
             }
         })?;
         read?.map_or_else(|error| later(py, error), |data| Ok(Some(data)))
+    }
+
+    /// Straight into its place, as what comes is likely to be worth that.
+    fn recv_large(&self, py: Attached<'_>, socket: Socket, size: usize) -> PyResult<Option<Owned>> {
+        let mut room = Room::new(py, size)?;
+        match socket.receive(room.space()).map(<[u8]>::len) {
+            Ok(read) => {
+                self.owner.scratch.with(py, |scratch| scratch.received = read)?;
+                // SAFETY: that many bytes were just read into it.
+                unsafe { room.finish(py, read).map(Some) }
+            }
+            Err(error) => later(py, error),
+        }
     }
 
     fn recv_into(&self, py: Attached<'_>) -> PyResult<Option<Owned>> {

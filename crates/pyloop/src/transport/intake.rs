@@ -13,7 +13,7 @@ use super::LARGEST;
 use crate::event_loop::Loop;
 
 /// From here on a copy costs more than room that is not used up.
-const LARGE: usize = 32 * 1024;
+pub(crate) const LARGE: usize = 32 * 1024;
 
 /// What a `bytes` and its block take beside the content. With it, room for 128 KiB stays below the size from which on
 /// malloc(3) asks the kernel each time (mallopt(3), M_MMAP_THRESHOLD).

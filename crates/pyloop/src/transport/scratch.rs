@@ -15,9 +15,11 @@ pub(crate) const PAGE: usize = 4096;
 #[derive(Default)]
 pub(crate) struct Scratch {
     block: Vec<u8>,
+    /// How much the last `sock_recv` brought: what the next one may bring.
+    pub(crate) received: usize,
 }
 
-pyrt::confined!(Scratch { block });
+pyrt::confined!(Scratch { block, received });
 
 impl Scratch {
     /// Room for the largest read. What is in it is left over from others.
