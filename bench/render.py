@@ -197,12 +197,15 @@ def render_suite(suite: SuiteResult) -> Iterator[str]:
         yield from (f"Not there: {family} ({why}).", "")
     yield from summary
     yield from _means(suite)
-    reference = suite.get("reference", "")
     for topic in suite["topics"]:
         rows = [row for row in suite["rows"] if row["topic"] == topic["id"]]
         if not rows:
             continue
         columns = _columns(rows, suite["ours"])
+        # No column where no row has the reference.
+        reference = suite.get("reference", "")
+        if not any(arm["family"] == reference for row in rows for arm in row["arms"]):
+            reference = ""
         yield f"### {topic['title']}"
         yield ""
         yield topic["about"]

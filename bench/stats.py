@@ -56,12 +56,12 @@ def best(arms: Iterable[ArmResult], better: Better) -> ArmResult | None:
     return ordered[-1] if better == "higher" else ordered[0]
 
 
-def families(row: RowResult) -> dict[str, ArmResult]:
-    """The best ranked arm of every family, in the order of their appearance."""
-    names = dict.fromkeys(arm["family"] for arm in row["arms"] if arm["ranked"])
+def families(row: RowResult, also: str = "") -> dict[str, ArmResult]:
+    """The best ranked arm of every family, in the order of their appearance; of one family unranked ones too."""
+    arms = [arm for arm in row["arms"] if arm["ranked"] or arm["family"] == also]
     found: dict[str, ArmResult] = {}
-    for name in names:
-        arm = best((arm for arm in row["arms"] if arm["ranked"] and arm["family"] == name), row["better"])
+    for name in dict.fromkeys(arm["family"] for arm in arms):
+        arm = best((arm for arm in arms if arm["family"] == name), row["better"])
         if arm is not None:
             found[name] = arm
     return found
@@ -80,7 +80,7 @@ def verdict(row: RowResult, ours: str) -> Verdict | None:
 
 def against(row: RowResult, family: str, reference: str) -> Summary | None:
     """How many times better a family is than the reference, of each round: the two were measured in turn."""
-    by_family = families(row)
+    by_family = families(row, reference)
     if family not in by_family or reference not in by_family:
         return None
     pairs = zip(by_family[family]["samples"], by_family[reference]["samples"], strict=False)
@@ -100,7 +100,7 @@ def rate_against(row: RowResult, family: str, reference: str) -> float | None:
 
 def cpu_against(row: RowResult, family: str, reference: str) -> float | None:
     """How many times less CPU time an operation takes: steadier than a rate where others use the cores."""
-    by_family = families(row)
+    by_family = families(row, reference)
     mine, other = (
         by_family[name].get("cpu_us") if name in by_family else None for name in (family, reference)
     )

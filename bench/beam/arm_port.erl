@@ -11,6 +11,8 @@ start() ->
     Program = filename:join(os:getenv("BENCH_BEAM"), "port_peer.py"),
     Owner = spawn_link(fun() ->
         Port = open_port({spawn_executable, Python}, [{args, ["-u", Program]}, {packet, 4}, binary, nouse_stdio]),
+        {os_pid, Pid} = erlang:port_info(Port, os_pid),
+        ok = bench_clock:count(Pid),
         register(?MODULE, self()),
         Self ! {started, self()},
         serve(Port, #{}, 0)

@@ -1,13 +1,23 @@
 %%% How often something can be done in a while, how long it takes, and what it costs.
 -module(bench_clock).
 
--export([rate/2, rate/3, rate_of/3, each/2, latency/2, percentiles/2, percentile/2, numbers/1, wanted/2]).
+-export([rate/2, rate/3, rate_of/3, each/2, latency/2, percentiles/2, percentile/2, numbers/1, wanted/2, cpu/0, count/1]).
 
 -type numbers() :: [{string(), number()}].
 
-%% What the CPU clock of this VM says, in seconds.
-cpu() ->
-    {ok, Stat} = file:read_file("/proc/self/stat"),
+%% Another process of the system whose CPU time is part of the price.
+-spec count(non_neg_integer()) -> ok.
+count(Pid) ->
+    persistent_term:put(?MODULE, [integer_to_list(Pid) | others()]).
+
+others() -> persistent_term:get(?MODULE, []).
+
+%% What the CPU clocks of this VM and of its helpers say, in seconds.
+-spec cpu() -> float().
+cpu() -> lists:sum([cpu(Pid) || Pid <- ["self" | others()]]).
+
+cpu(Pid) ->
+    {ok, Stat} = file:read_file(filename:join(["/proc", Pid, "stat"])),
     [_, Rest] = string:split(Stat, ") ", trailing),
     Fields = string:lexemes(Rest, " "),
     (binary_to_integer(lists:nth(12, Fields)) + binary_to_integer(lists:nth(13, Fields))) / 100.

@@ -28,11 +28,10 @@ same(Arm, Value) ->
 cast(Arm, Calls) ->
     erlang:function_exported(Arm, cast, 3) orelse exit({lacks, "has no cast"}),
     ok = Arm:prepare_casts(),
-    Cpu = erlang:statistics(runtime),
+    Cpu = bench_clock:cpu(),
     Start = erlang:monotonic_time(),
     _ = [ok = Arm:cast(bench_python, add, [1]) || _ <- lists:seq(1, Calls)],
     ok = Arm:await_casts(Calls),
     Seconds = erlang:convert_time_unit(erlang:monotonic_time() - Start, native, nanosecond) / 1.0e9,
-    {Before, After} = {element(1, Cpu), element(1, erlang:statistics(runtime))},
-    Spent = (After - Before) / 1000,
+    Spent = bench_clock:cpu() - Cpu,
     [{"value", Calls / Seconds}, {"cpu_seconds", Spent}, {"cpu_us", Spent / Calls * 1.0e6}].

@@ -95,6 +95,14 @@ def test_a_reference_gives_a_column_with_the_spread_and_a_mean_of_each_group() -
     assert "![Ratios to libuv: network](plots/evloop-network.svg)" in page
 
 
+def test_a_table_without_the_reference_has_no_column_for_it() -> None:
+    page = render.render([compared(row("higher", arm("evloop", 10), arm("tokio", 5)))])
+    assert "to libuv" not in page.split("### ")[1]
+    unranked = arm("libuv", 20, ranked=False)
+    page = render.render([compared(row("higher", arm("evloop", 10), arm("tokio", 5), unranked))])
+    assert line_of(page, "| the posts.1 row").endswith("| 0.50x (0.50 to 0.50) |")
+
+
 def test_every_plot_the_page_calls_for_is_drawn() -> None:
     found = compared(row("higher", arm("evloop", 10), arm("libuv", 5)))
     page = render.render([found])

@@ -77,6 +77,13 @@ def test_a_ratio_to_one_peer_is_taken_round_by_round() -> None:
     assert turned == stats.Summary(median=0.375, low=0.25, high=0.5)
 
 
+def test_a_ratio_to_a_peer_that_is_not_ranked_is_taken_too() -> None:
+    measured = row("higher", arm("evloop", 10), arm("tokio", 8), arm("floor", 20, ranked=False))
+    assert stats.against(measured, "evloop", "floor") == stats.Summary(median=0.5, low=0.5, high=0.5)
+    found = stats.verdict(measured, "evloop")
+    assert found is not None and found.peer["name"] == "tokio"
+
+
 def test_a_ratio_to_a_peer_that_was_not_measured_is_none() -> None:
     assert stats.against(row("higher", arm("evloop", 10)), "evloop", "libuv") is None
 
