@@ -6,7 +6,7 @@
 -module(py_nif).
 
 -export([load/1, start/3]).
--export([submit/8, task_start/7, cancel/1, wait/2, wait_over/1]).
+-export([submit/8, look/2, task_start/7, cancel/1, wait/2, wait_over/1]).
 -export([task_cancel/1, task_forget/1, task_interrupt/1]).
 -export([context_new/0, context_close/1, context_bind/3, context_unbind/1, context_is_bound/1]).
 -export([loop_start/2, loop_arm/2, loop_ready/1, loop_stop/1, submit_task/7, submit_result/7, submit_call/6, submit_coroutine/6]).
@@ -71,10 +71,14 @@ context_unbind(_Binding) -> erlang:nif_error(not_loaded).
 context_is_bound(_Binding) -> erlang:nif_error(not_loaded).
 
 %% @doc Hands a request over. The caller is sent `{Ref, Result}', or `{Tag, Ref, Result}' with a tag; nothing with `undefined' as the
-%% reference.
+%% reference. Given the negative of its id, the caller is to `look/2' for the answer first.
 -spec submit(target(), reference() | undefined, atom(), op(), term(), term(), term(), term()) ->
-          id() | {error, overloaded | closed | not_bound}.
+          id() | neg_integer() | {error, overloaded | closed | not_bound}.
 submit(_Target, _Ref, _Tag, _Op, _A, _B, _C, _D) -> erlang:nif_error(not_loaded).
+
+%% @doc The answer of a request of this process, if that is there. If not, the caller is to yield and to look again, or the answer is sent.
+-spec look(id(), Turn :: pos_integer()) -> {ok, term()} | again | sent.
+look(_Id, _Turn) -> erlang:nif_error(not_loaded).
 
 %% @doc Like `submit/8', with a reference of its own making that can be cancelled by anybody.
 -spec task_start(target(), atom(), op(), term(), term(), term(), term()) ->

@@ -29,6 +29,8 @@
          w5_nothing_is_left_in_the_mailbox/1,
          a_dead_caller_frees_its_context/1,
          queued_requests_of_the_dead_are_skipped/1,
+         answers_the_dead_did_not_come_for_are_cleared_away/1,
+         an_answer_is_found_or_sent_but_never_both/1,
          a_stuck_context_does_not_hold_others_up/1,
          a_reference_stays_in_python/1,
          d5_the_application_starts_again/1,
@@ -299,3 +301,38 @@ introspection_answers(_Config) ->
     {ok, _} = py:gc(0),
     #{num_workers := 4, available_workers := 4, checked_out := 0, pending_requests := 0} = py_pool:get_stats(),
     true = lists:member(py:execution_mode(), [free_threaded, subinterp, multi_executor]).
+
+%% Each asks and dies before it looks. Its answer stays in a slot of the NIF until somebody else needs one. No more than a hundred
+%% are in flight at once.
+answers_the_dead_did_not_come_for_are_cleared_away(_Config) ->
+    Before = maps:get(slots, py:stats()),
+    Ask = fun() -> true = is_integer(py_nif:submit(pool, make_ref(), undefined, call, math, sqrt, [16.0], #{})) end,
+    [begin
+         ok = many(100, Ask),
+         py_test:wait_until(fun() -> maps:get(queued, py:stats()) =:= 0 end)
+     end || _ <- lists:seq(1, 300)],
+    true = maps:get(slots, py:stats()) =< max(Before, 4096).
+
+%% Calls that take no time, a little, and more than anybody looks for, from many processes: those that wait have their answers sent.
+an_answer_is_found_or_sent_but_never_both(_Config) ->
+    _ = py_pool:broadcast("import time\n"
+                          "def answer(n):\n"
+                          "    until = time.perf_counter() + n % 7 * 5e-6\n"
+                          "    while time.perf_counter() < until: pass\n"
+                          "    return n if n % 3 else [n]\n"),
+    ok = many(2000, fun() ->
+        [begin
+             {ok, Answer} = py:call('__main__', answer, [N]),
+             Answer = case N rem 3 of 0 -> [N]; _ -> N end
+         end || N <- lists:seq(1, 20)],
+        ok = receive Left -> {left, Left} after 0 -> ok end
+    end).
+
+%% As many processes, some at a time, all of which end well.
+many(0, _Fun) ->
+    ok;
+many(Count, Fun) ->
+    Some = min(Count, 100),
+    All = [spawn_monitor(Fun) || _ <- lists:seq(1, Some)],
+    [receive {'DOWN', Monitor, process, Pid, Why} -> normal = Why end || {Pid, Monitor} <- All],
+    many(Count - Some, Fun).

@@ -259,6 +259,7 @@ fn stats() -> HashMap<Atom, u64> {
         (atoms::queued(), counts.queued as u64),
         (atoms::waiting_tasks(), jobs::count() as u64),
         (atoms::loop_threads(), CREW.threads() as u64),
+        (atoms::slots(), table::window() as u64),
     ]);
     all.extend(STATS.all());
     all

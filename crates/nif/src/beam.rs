@@ -7,8 +7,8 @@ use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
 use rustler::sys::{
-    ErlNifEnv, ErlNifPid, ErlNifTerm, enif_alloc_env, enif_free_env, enif_is_process_alive, enif_make_copy,
-    enif_send, enif_thread_type,
+    ErlNifEnv, ErlNifPid, ErlNifTerm, enif_alloc_env, enif_clear_env, enif_free_env, enif_is_process_alive,
+    enif_make_copy, enif_send, enif_thread_type,
 };
 use rustler::{Env, LocalPid, Term};
 
@@ -44,6 +44,12 @@ impl Mail {
     pub(crate) unsafe fn term(&self, word: ErlNifTerm) -> Term<'_> {
         // SAFETY: by contract.
         unsafe { Term::new(self.env(), word) }
+    }
+
+    /// Empties it, to be used again.
+    pub(crate) fn clear(&mut self) {
+        // SAFETY: ours, and nothing borrows it.
+        unsafe { enif_clear_env(self.0.as_ptr()) }
     }
 
     /// Sends a term made in this mail. Whether the process was alive.
@@ -93,6 +99,17 @@ impl Letter {
 
 /// Who takes letters from scheduler threads.
 pub(crate) static OUTBOX: OnceLock<fn(Letter) -> bool> = OnceLock::new();
+
+/// A pid as a number, and back.
+pub(crate) fn pid_word(pid: LocalPid) -> usize {
+    // SAFETY: to the VM it is a struct of one term, which is a word.
+    unsafe { std::mem::transmute_copy::<ErlNifPid, usize>(pid.as_c_arg()) }
+}
+
+pub(crate) fn pid_of(word: usize) -> LocalPid {
+    // SAFETY: as above; a word that `pid_word` gave.
+    LocalPid::from_c_arg(unsafe { std::mem::transmute_copy::<usize, ErlNifPid>(&word) })
+}
 
 /// Whether a process is there, asked from any thread.
 pub(crate) fn is_alive(pid: LocalPid) -> bool {

@@ -8,7 +8,7 @@ use rustler::{Encoder, Env, ResourceArc, Term};
 
 use crate::bridge::Bridge;
 use crate::chain::{self, Next};
-use crate::convert::{Refused, to_python, to_term};
+use crate::convert::{Leaf, Refused, to_python, to_term};
 use crate::objects::Kept;
 use crate::request::{Op, Piece, Request};
 use crate::runner::Runner;
@@ -118,6 +118,16 @@ pub(crate) fn answer(py: Attached<'_>, bridge: &Bridge, request: Request, outcom
     if let (Err(Reason::Exception(thrown)), true) = (&outcome, request.id().is_none()) {
         thrown.report(py);
     }
+    let request = match &outcome {
+        Ok(value) if !by_reference && request.is_watched() => match Leaf::of(py, value) {
+            Some(leaf) => match request.leave_answer(leaf) {
+                Ok(()) => return,
+                Err(request) => request,
+            },
+            None => request,
+        },
+        _ => request,
+    };
     request.answer(|env| match outcome {
         Ok(value) if by_reference => match Kept::new(py, value) {
             Some(kept) => (atoms::ok(), ResourceArc::new(kept)).encode(env),

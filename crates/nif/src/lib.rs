@@ -27,6 +27,7 @@ mod chain;
 mod context;
 mod convert;
 mod crew;
+mod desk;
 mod errors;
 mod event_loop;
 mod exec;

@@ -12,9 +12,11 @@ use rustler::{Encoder, Env, LocalPid, ResourceArc, Term};
 
 use crate::atoms;
 use crate::beam::{self, Mail};
+use crate::convert::Leaf;
+use crate::desk;
 use crate::stats::STATS;
 use crate::stream::Flow;
-use crate::table::{self, Id};
+use crate::table::{self, Answer, Id};
 use crate::target::Target;
 use crate::task::Task;
 
@@ -49,6 +51,8 @@ struct Wait {
 /// The first element of `{Tag, Ref, Result}`; without one it is `{Ref, Result}`.
 enum Tag {
     None,
+    /// None, and the caller comes for the answer, for a while.
+    Watched,
     Word(ErlNifTerm),
     /// That of a task, which is the reference as well.
     Task(Box<ResourceArc<Task>>),
@@ -95,16 +99,41 @@ impl Request {
         reply: Option<(LocalPid, Term<'_>, Option<Term<'_>>)>,
         target: Target,
     ) -> Option<Self> {
-        let mail = Mail::new()?;
-        let wait = match reply {
-            None => None,
-            Some((pid, reference, tag)) => Some(Wait {
-                id: table::open()?,
-                pid,
-                reference: mail.keep(reference),
-                tag: tag.map_or(Tag::None, |tag| Tag::Word(mail.keep(tag))),
-            }),
+        Self::with(false, op, terms, reply, target)
+    }
+
+    /// Likewise, and the caller comes for the answer.
+    pub(crate) fn watched(
+        op: Op,
+        terms: [Term<'_>; 4],
+        reply: Option<(LocalPid, Term<'_>, Option<Term<'_>>)>,
+        target: Target,
+    ) -> Option<Self> {
+        Self::with(true, op, terms, reply, target)
+    }
+
+    fn with(
+        watched: bool,
+        op: Op,
+        terms: [Term<'_>; 4],
+        reply: Option<(LocalPid, Term<'_>, Option<Term<'_>>)>,
+        target: Target,
+    ) -> Option<Self> {
+        let (mail, id) = match &reply {
+            Some((pid, _, None)) if watched => desk::open(*pid).map(|(mail, id)| (mail, Some(id)))?,
+            Some(_) => (Mail::new()?, Some(table::open()?)),
+            None => (Mail::new()?, None),
         };
+        let wait = id.zip(reply).map(|(id, (pid, reference, tag))| Wait {
+            id,
+            pid,
+            reference: mail.keep(reference),
+            tag: match tag {
+                Some(tag) => Tag::Word(mail.keep(tag)),
+                None if watched => Tag::Watched,
+                None => Tag::None,
+            },
+        });
         let terms = terms.map(|term| mail.keep(term));
         Some(Self { op, mail: Some(mail), terms, wait, target, piece: None })
     }
@@ -128,7 +157,7 @@ impl Request {
     pub(crate) fn task(&self) -> Option<ResourceArc<Task>> {
         match self.wait.as_ref()?.tag {
             Tag::Task(ref task) => Some(ResourceArc::clone(task)),
-            Tag::None | Tag::Word(_) | Tag::Split(_) => None,
+            Tag::None | Tag::Watched | Tag::Word(_) | Tag::Split(_) => None,
         }
     }
 
@@ -142,11 +171,13 @@ impl Request {
         self.wait.as_ref().map(|wait| wait.pid)
     }
 
-    /// Whether an answer is still wanted: not cancelled, and the caller is alive. A cast is always wanted.
+    /// Whether an answer is still wanted: not cancelled, and the caller is alive, or was a moment ago. A cast is
+    /// always wanted.
     pub(crate) fn is_wanted(&self) -> bool {
         match &self.wait {
             None => true,
             Some(wait) if !table::is_live(wait.id) => false,
+            Some(wait) if matches!(wait.tag, Tag::Watched) && table::is_young(wait.id) => true,
             Some(wait) => beam::is_alive(wait.pid) || !table::cancel(wait.id),
         }
     }
@@ -161,6 +192,27 @@ impl Request {
         let mail = self.mail.as_ref()?;
         // SAFETY: kept in this mail by `new`.
         Some(self.terms.map(|word| unsafe { mail.term(word) }))
+    }
+
+    /// Whether the caller may be looking for the answer.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.wait.as_ref().is_some_and(|wait| matches!(wait.tag, Tag::Watched))
+    }
+
+    /// Answers `{ok, _}` with a small value, for the caller to find. Given back if that is not looking any more.
+    pub(crate) fn leave_answer(mut self, leaf: Leaf) -> Result<(), Self> {
+        let (Some(id), Some(mail)) = (self.id(), self.mail.take()) else { return Err(self) };
+        match table::put(id, Answer { leaf, mail }) {
+            Ok(()) => {
+                self.wait = None;
+                STATS.answered.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(answer) => {
+                self.mail = Some(answer.mail);
+                Err(self)
+            }
+        }
     }
 
     /// Answers with the term that `result` makes.
@@ -192,7 +244,7 @@ impl Request {
             // SAFETY: kept in this mail by `new`.
             let reference = unsafe { mail.term(wait.reference) };
             let message = match wait.tag {
-                Tag::None => (reference, result).encode(mail.env()),
+                Tag::None | Tag::Watched => (reference, result).encode(mail.env()),
                 // SAFETY: as above.
                 Tag::Word(tag) => (unsafe { mail.term(tag) }, reference, result).encode(mail.env()),
                 Tag::Task(task) => task.put(reference, result),

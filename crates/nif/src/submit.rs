@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use rustler::{Atom, Encoder, Env, Error, LocalPid, NifResult, ResourceArc, Term};
 
 use crate::atoms;
+use crate::desk;
 use crate::request::{Op, Piece, Request};
 use crate::stream::{Flow, Stream};
 use crate::table::Id;
@@ -26,7 +27,8 @@ fn op(term: Term<'_>) -> NifResult<Op> {
     known.into_iter().find(|(name, _)| *name == term).map(|(_, op)| op).ok_or(Error::BadArg)
 }
 
-/// Hands a request over: `{Ref, Result}` or `{Tag, Ref, Result}` will be sent to the caller. Its id, or an error.
+/// Hands a request over: `{Ref, Result}` or `{Tag, Ref, Result}` will be sent to the caller. Its id, or an error. With
+/// the negative of its id the caller is to look for the answer first.
 #[rustler::nif]
 #[allow(clippy::too_many_arguments, reason = "no tuple is made for each call")]
 fn submit<'a>(
@@ -55,13 +57,26 @@ impl Copies for Submit {
         let target = Target::decode(target)?;
         let tag = (atoms::undefined() != tag).then_some(tag);
         let reply = (atoms::undefined() != reference).then(|| (env.pid(), reference, tag));
-        let request = Request::new(op(operation)?, [first, second, third, fourth], reply, target.clone());
+        let op = op(operation)?;
+        let watched = reply.is_some() && tag.is_none() && target.is_quick() && desk::is_promising();
+        let make = if watched { Request::watched } else { Request::new };
+        let request = make(op, [first, second, third, fourth], reply, target.clone());
         let Some(request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
-        let id = request.id().map_or(0, Id::word);
+        let id = request.id().map_or(0, Id::word).cast_signed();
         match target.accept(request) {
-            Ok(()) => Ok(id.encode(env)),
+            Ok(()) => Ok(if watched { -id } else { id }.encode(env)),
             Err(reason) => Ok((atoms::error(), reason).encode(env)),
         }
+    }
+}
+
+/// Looks for the answer of a request that was handed over by this process, at its first, second, ... turn.
+#[rustler::nif]
+fn look(env: Env<'_>, id: u64, turn: u32) -> Term<'_> {
+    match desk::look(env, Id::from_word(id), turn) {
+        Ok(value) => (atoms::ok(), value).encode(env),
+        Err(true) => atoms::again().encode(env),
+        Err(false) => atoms::sent().encode(env),
     }
 }
 

@@ -63,6 +63,14 @@ impl Target {
         }
     }
 
+    /// Whether a request may be answered within microseconds: it goes to a context.
+    pub(crate) fn is_quick(&self) -> bool {
+        match self {
+            Self::Pool | Self::Context(_) | Self::Binding(_) => true,
+            Self::Ticket(_) | Self::Loop(_) | Self::Nested(_) | Self::Floor(_) => false,
+        }
+    }
+
     /// Queues a new request. What is said if it cannot be, in which case nothing is sent.
     pub(crate) fn accept(&self, request: Request) -> Result<(), Atom> {
         if matches!(self, Self::Binding(binding) if binding.is_released()) {

@@ -5,6 +5,7 @@
 
 mod atom;
 mod bignum;
+mod leaf;
 mod map;
 mod to_python;
 mod to_term;
@@ -13,6 +14,7 @@ use pyrt::{Attached, Kind, Raised};
 use rustler::{Encoder, Env, Term};
 
 pub(crate) use atom::{ATOM_LIMIT, existing_atom, make_atom, text_of, too_many_atoms};
+pub(crate) use leaf::Leaf;
 pub(crate) use to_python::to_python;
 pub(crate) use to_term::{to_term, to_terms};
 

@@ -4,15 +4,15 @@
 use std::mem::MaybeUninit;
 
 use pyo3_ffi as ffi;
-use pyrt::{Attached, Borrowed, Buffer, Fault, Obj, Owned, Raised};
+use pyrt::{Attached, Borrowed, Buffer, Fault, Obj, Owned};
 use rustler::sys::{
-    ErlNifTerm, enif_make_double, enif_make_int64, enif_make_list_cell, enif_make_list_from_array,
-    enif_make_new_binary, enif_make_tuple_from_array,
+    ErlNifTerm, enif_make_list_cell, enif_make_list_from_array, enif_make_new_binary,
+    enif_make_tuple_from_array,
 };
 use rustler::{Env, Term};
 
 use super::map::{self, Growing};
-use super::{DEPTH, Refused, bignum};
+use super::{DEPTH, Leaf, Refused, bignum};
 use crate::atoms;
 use crate::bridge::Bridge;
 use crate::objects::{LARGE, Lent};
@@ -56,28 +56,17 @@ type Word<'a> = Result<ErlNifTerm, Refused<'a>>;
 
 impl<'a> Walk<'_, '_, 'a> {
     fn any(&mut self, object: &Obj) -> Word<'a> {
-        let env = self.env.as_c_arg();
+        if let Some(leaf) = Leaf::plain(object) {
+            return Ok(leaf.term(self.env).as_c_arg());
+        }
         let pointer = object.as_ptr();
         // SAFETY: attached and alive; these look at the type's flags.
         unsafe {
-            if pointer == ffi::Py_None() {
-                return Ok(atoms::none().as_c_arg());
-            }
-            if pointer == ffi::Py_True() {
-                return Ok(rustler::types::atom::true_().as_c_arg());
-            }
-            if pointer == ffi::Py_False() {
-                return Ok(rustler::types::atom::false_().as_c_arg());
-            }
-            if ffi::PyLong_Check(pointer) != 0 {
-                return self.integer(object);
-            }
             if ffi::PyUnicode_Check(pointer) != 0 {
                 return self.text(object);
             }
-            if ffi::PyFloat_Check(pointer) != 0 {
-                let value = ffi::PyFloat_AS_DOUBLE(pointer);
-                return Ok(if value.is_finite() { enif_make_double(env, value) } else { special(value) });
+            if ffi::PyLong_Check(pointer) != 0 {
+                return self.integer(object);
             }
             if ffi::PyList_Check(pointer) != 0 {
                 return self.deeper(object, Self::list);
@@ -125,17 +114,8 @@ impl<'a> Walk<'_, '_, 'a> {
         word
     }
 
+    /// Of more than 64 bits.
     fn integer(&mut self, object: &Obj) -> Word<'a> {
-        let mut overflow = 0;
-        // SAFETY: attached, an int.
-        let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(object.as_ptr(), &mut overflow) };
-        if overflow == 0 {
-            if value == -1 {
-                Raised::check_occurred(self.py)?;
-            }
-            // SAFETY: a live environment.
-            return Ok(unsafe { enif_make_int64(self.env.as_c_arg(), value) });
-        }
         match bignum::to_term(self.py, self.env, object)? {
             Some(term) => Ok(term.as_c_arg()),
             None => Err(Refused::Unconvertible(String::from("int beyond the limit of the VM"))),
@@ -290,7 +270,7 @@ impl<'a> Walk<'_, '_, 'a> {
     }
 }
 
-fn special(value: f64) -> ErlNifTerm {
+pub(super) fn special(value: f64) -> ErlNifTerm {
     if value.is_nan() {
         atoms::nan().as_c_arg()
     } else if value > 0.0 {
