@@ -57,7 +57,7 @@ def best(arms: Iterable[ArmResult], better: Better) -> ArmResult | None:
 
 
 def families(row: RowResult, also: str = "") -> dict[str, ArmResult]:
-    """The best ranked arm of every family, in the order of their appearance; of one family unranked ones too."""
+    """The best ranked arm of every family, in the order of their appearance; `also` one unranked."""
     arms = [arm for arm in row["arms"] if arm["ranked"] or arm["family"] == also]
     found: dict[str, ArmResult] = {}
     for name in dict.fromkeys(arm["family"] for arm in arms):
