@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyrt::{
     Args, Attached, Borrowed, Class, Confined, Exception, Fixed, Guarded, Instance, Kind, Method, Owned,
@@ -23,7 +23,7 @@ use crate::event_loop::Floor;
 use crate::exec::{self, Failure, Reason};
 use crate::jobs::{self, Waiting};
 use crate::request::Request;
-use crate::runner::{CallerWatch, Runner};
+use crate::runner::Runner;
 use crate::stats::STATS;
 use crate::table::{self, Id};
 use crate::{atoms, output, python, slice, watch};
@@ -111,6 +111,7 @@ fn run(py: Attached<'_>, bridge: &Bridge, floor: &Arc<Floor>, request: Request, 
         id,
         spawned,
         caller,
+        waits: AtomicBool::new(false),
         request: Guarded::new(Slot(Some(request))),
     };
     let job = match bridge.job.create(py, payload) {
@@ -130,9 +131,14 @@ fn run(py: Attached<'_>, bridge: &Bridge, floor: &Arc<Floor>, request: Request, 
         && let (Some(id), Some(home)) = (id, python::interpreter())
         && let Ok(task) = Remote::new(py, task, home)
     {
-        let watched = caller.map(|caller| CallerWatch::of(id, caller));
-        let waiting = Waiting::new(floor.clone(), task, watched);
+        let waiting = Waiting::new(floor.clone(), task);
         jobs::keep(id, waiting.clone());
+        // Its first step may have been taken before it was entered.
+        if job.waits.load(Ordering::Relaxed)
+            && let Some(caller) = caller
+        {
+            waiting.watch(id, caller);
+        }
         if !table::is_live(id) {
             waiting.cancel(py);
         }
@@ -154,10 +160,12 @@ pub(crate) struct Job {
     /// Nobody waits for it: its id is its own.
     spawned: bool,
     caller: Option<LocalPid>,
+    /// A step has ended without being the last. Many tasks end in their first one: only then their callers are watched.
+    waits: AtomicBool,
     request: Guarded<Slot>,
 }
 
-confined!(Job { steps, floor, id, spawned, caller, request });
+confined!(Job { steps, floor, id, spawned, caller, waits, request });
 
 impl Traverse for Job {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
@@ -273,6 +281,11 @@ impl Job {
             Ok(Step::Yielded(waited_for)) => {
                 output::flush();
                 runner.leave(py);
+                if !self.waits.swap(true, Ordering::Relaxed)
+                    && let (Some(id), Some(caller)) = (self.id, self.caller)
+                {
+                    jobs::watch(id, caller);
+                }
                 return Ok(Step::Yielded(waited_for));
             }
             Ok(Step::Returned(value)) => Ok(value),

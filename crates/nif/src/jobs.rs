@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use pyrt::{Attached, Remote};
-use rustler::ResourceArc;
+use rustler::{LocalPid, ResourceArc};
 
 use crate::event_loop::Floor;
 use crate::inbox::lock;
@@ -27,13 +27,18 @@ pub(crate) struct Waiting {
     task: Remote,
     /// It was told to stop, and its caller is to hear of it.
     interrupted: AtomicBool,
-    /// Tells when the caller dies.
-    _watch: Option<ResourceArc<CallerWatch>>,
+    /// Tells when the caller dies; made when the task waits for the first time.
+    watch: OnceLock<ResourceArc<CallerWatch>>,
 }
 
 impl Waiting {
-    pub(crate) fn new(floor: Arc<Floor>, task: Remote, watch: Option<ResourceArc<CallerWatch>>) -> Arc<Self> {
-        Arc::new(Self { floor, task, interrupted: AtomicBool::new(false), _watch: watch })
+    pub(crate) fn new(floor: Arc<Floor>, task: Remote) -> Arc<Self> {
+        Arc::new(Self { floor, task, interrupted: AtomicBool::new(false), watch: OnceLock::new() })
+    }
+
+    /// Has the caller watched from now on. One that is gone has the task cancelled.
+    pub(crate) fn watch(&self, id: Id, caller: LocalPid) {
+        self.watch.get_or_init(|| CallerWatch::of(id, caller));
     }
 
     pub(crate) fn is_interrupted(&self) -> bool {
@@ -76,6 +81,13 @@ pub(crate) fn forget(id: Id) -> Option<Arc<Waiting>> {
 
 fn find(id: Id) -> Option<Arc<Waiting>> {
     lock(shard(id)).get(&id.word()).cloned()
+}
+
+/// Has the caller of a task watched, if the task is entered.
+pub(crate) fn watch(id: Id, caller: LocalPid) {
+    if let Some(waiting) = find(id) {
+        waiting.watch(id, caller);
+    }
 }
 
 /// Takes the tasks of a loop out that has ended.
