@@ -7,15 +7,14 @@ use pyrt::{
     Args, Attached, Borrowed, Confined, Fault, Fixed, Function, Guarded, Imported, Instance, Module,
     ModuleDef, Obj, Owned, PyResult, RawObject, Traverse, Type, Visit, Visited, confined,
 };
-use rustler::sys::{ErlNifTerm, enif_whereis_pid};
-use rustler::{Encoder, Env, LocalPid, Term};
+use rustler::sys::ErlNifTerm;
+use rustler::{Env, Term};
 
-use crate::beam::Mail;
-use crate::convert::{existing_atom, make_atom, text_of, to_term, too_many_atoms};
+use crate::convert::text_of;
 use crate::job::Job;
 use crate::marker::Marker;
 use crate::terms::{Atom, Opaque, Pid, Ref, Saved};
-use crate::{atoms, callback, event_loop, marker, output, promise, slice, threads};
+use crate::{atoms, callback, event_loop, marker, output, processes, promise, slice, threads};
 
 /// The names of the Erlang functions that Python may call.
 pub(crate) static FUNCTIONS: RwLock<Option<HashSet<String>>> = RwLock::new(None);
@@ -28,8 +27,8 @@ unsafe impl Confined for Cache {}
 
 /// The state of the module.
 pub(crate) struct Bridge {
-    atom: Type<Atom>,
-    pid: Type<Pid>,
+    pub(crate) atom: Type<Atom>,
+    pub(crate) pid: Type<Pid>,
     reference: Type<Ref>,
     opaque: Type<Opaque>,
     marker: Type<Marker>,
@@ -126,12 +125,12 @@ impl Module for Bridge {
         ),
         Function::fast(c"event_loop", event_loop::any, c"event_loop()\n--\n\nOne of the loops that Erlang owns."),
         Function::fast(c"sleep", callback::sleep, c"sleep(seconds, /)\n--\n\nSleeps, until interrupted."),
-        Function::fast(c"send", send, c"send(to, message, /)\n--\n\nSends a message to a process."),
-        Function::fast(c"whereis", whereis, c"whereis(name, /)\n--\n\nThe process registered under a name."),
-        Function::fast(c"atom", atom, c"atom(name, /)\n--\n\nThe atom with this name."),
+        Function::fast(c"send", processes::send, c"send(to, message, /)\n--\n\nSends a message to a process."),
+        Function::fast(c"whereis", processes::whereis, c"whereis(name, /)\n--\n\nThe process registered under a name."),
+        Function::fast(c"atom", processes::atom, c"atom(name, /)\n--\n\nThe atom with this name."),
         Function::fast(
             c"has_function",
-            has_function,
+            processes::has_function,
             c"has_function(name, /)\n--\n\nWhether call() finds it.",
         ),
         Function::fast(c"write", output::write, c"write(stream, text, /)\n--\n\nPrints where the caller prints."),
@@ -209,7 +208,7 @@ pub(crate) extern "C" fn init() -> RawObject {
     MODULE.init()
 }
 
-fn no_memory(py: Attached<'_>) -> pyrt::Raised {
+pub(crate) fn no_memory(py: Attached<'_>) -> pyrt::Raised {
     Fault::Memory.raise(py)
 }
 
@@ -316,96 +315,4 @@ fn call(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<Owned> {
         return Err(Fault::type_error("call() needs the name of a function").raise(py));
     };
     callback::call(py, bridge, *name, args)
-}
-
-/// The text of a name: a `str` or an `Atom`.
-fn text_of_name(py: Attached<'_>, bridge: &Bridge, name: Borrowed<'_>) -> PyResult<String> {
-    if bridge.atom.downcast(name).is_some() {
-        return name.str(py)?.to_string_lossy(py);
-    }
-    Ok(name.to_str(py)?.to_owned())
-}
-
-fn find(py: Attached<'_>, bridge: &Bridge, mail: &Mail, name: Borrowed<'_>) -> PyResult<Option<LocalPid>> {
-    let text = text_of_name(py, bridge, name)?;
-    let Some(atom) = existing_atom(mail.env(), &text) else { return Ok(None) };
-    let mut pid = core::mem::MaybeUninit::uninit();
-    // SAFETY: a thread of ours passes no environment; written on success.
-    let found = unsafe { enif_whereis_pid(core::ptr::null_mut(), atom.as_c_arg(), pid.as_mut_ptr()) != 0 };
-    // SAFETY: as above.
-    Ok(found.then(|| LocalPid::from_c_arg(unsafe { pid.assume_init() })))
-}
-
-fn send(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<()> {
-    let &[to, message] = positional(py, "send", args)? else {
-        return Err(Fault::type_error("send() takes a process and a message").raise(py));
-    };
-    let mail = Mail::new().ok_or_else(|| no_memory(py))?;
-    let word = to_term(py, bridge, mail.env(), &message).map_err(|refused| refused.raise(py))?.as_c_arg();
-    if let Some(pid) = bridge.pid.downcast(to) {
-        let term = pid.saved.term(mail.env());
-        return match term.decode::<LocalPid>() {
-            Ok(pid) => {
-                mail.send(pid, word);
-                Ok(())
-            }
-            // A NIF sends within its node; the dispatcher sends to others.
-            Err(_) => {
-                // SAFETY: made in this mail.
-                let message = unsafe { mail.term(word) };
-                let word = (atoms::py_send(), term, message).encode(mail.env()).as_c_arg();
-                callback::dispatch(py, mail, word)
-            }
-        };
-    }
-    match find(py, bridge, &mail, to)? {
-        Some(pid) => {
-            mail.send(pid, word);
-            Ok(())
-        }
-        None => {
-            let text = format!("no process is registered as {}", text_of_name(py, bridge, to)?);
-            Err(Fault::value_error(text).raise(py))
-        }
-    }
-}
-
-fn whereis(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<Option<Owned>> {
-    let &[name] = positional(py, "whereis", args)? else {
-        return Err(Fault::type_error("whereis() takes a name").raise(py));
-    };
-    let mail = Mail::new().ok_or_else(|| no_memory(py))?;
-    find(py, bridge, &mail, name)?.map(|pid| bridge.pid(py, pid.encode(mail.env()))).transpose()
-}
-
-fn atom(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<Owned> {
-    let &[name] = positional(py, "atom", args)? else {
-        return Err(Fault::type_error("atom() takes a name").raise(py));
-    };
-    let text = text_of_name(py, bridge, name)?;
-    let mail = Mail::new().ok_or_else(|| no_memory(py))?;
-    let atom = match existing_atom(mail.env(), &text) {
-        Some(atom) => atom,
-        None => {
-            // Raising may run other code, so it is done without the lock.
-            if let Some(made) = too_many_atoms() {
-                return Err(
-                    Fault::runtime(format!("no more than {made} atoms may be made from Python")).raise(py)
-                );
-            }
-            make_atom(mail.env(), &text)
-                .ok_or_else(|| Fault::value_error("an atom has at most 255 characters").raise(py))?
-        }
-    };
-    let saved = Saved::atom(atom, &text).ok_or_else(|| no_memory(py))?;
-    Ok(bridge.atom.create(py, Atom { saved })?.into_object())
-}
-
-fn has_function(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResult<bool> {
-    let &[name] = positional(py, "has_function", args)? else {
-        return Err(Fault::type_error("has_function() takes a name").raise(py));
-    };
-    let text = text_of_name(py, bridge, name)?;
-    let functions = FUNCTIONS.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-    Ok(functions.as_ref().is_some_and(|functions| functions.contains(&text)))
 }

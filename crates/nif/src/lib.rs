@@ -43,6 +43,7 @@ mod objects;
 mod output;
 mod parking;
 mod pool;
+mod processes;
 mod promise;
 mod python;
 mod request;
