@@ -35,7 +35,7 @@ FOR_ERLANG = PYTHON=$(abspath $(VENV)/python) REBAR_BASE_DIR=$(CURDIR)/build/erl
 
 # What is quick to fail stands first.
 TESTS = test-rust test-python test-erlang test-fuzz test-release test-vm test-loop test-programs test-install test-free-threaded \
-	conformance conformance-suites test-loom test-tools test-tsan
+	conformance conformance-vm conformance-suites test-loom test-tools test-tsan
 
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
@@ -109,6 +109,10 @@ test-free-threaded: setup ## the loop on a Python without a GIL, where one is at
 
 conformance: setup ## CPython's own asyncio tests on stdlib's loop and on ours, on every Python here
 	tools/conformance.sh
+
+conformance-vm: setup ## the same on PYTHON, with our loop inside the Erlang VM
+	$(FOR_ERLANG) rebar3 compile
+	tools/test_env.sh python pytests/conformance/cpython.py --vm $(CURDIR)/build/erl/default/lib/erlang_python/ebin
 
 conformance-suites: setup ## the suites of anyio, aiohttp and uvicorn, likewise
 	tools/test_env.sh python pytests/conformance/suites.py

@@ -1,11 +1,15 @@
 """Runs CPython's own test.test_asyncio on two loops, stdlib's and ours, and compares test by test.
 
-    python pytests/conformance/cpython.py --factory erlang:new_event_loop [--modules test_events ...]
+    python pytests/conformance/cpython.py --factory erlang:new_event_loop [--modules NAME ...] [--vm EBIN]
 
 Every module runs in a process of its own per column. What passes with stdlib's loop has to pass with ours,
 unless exceptions.toml names it with a reason. A module that depends on the loop and made none of ours is a
 failure of the run. Ends with `N passed, N failed`, counted in our column, and with status 1 if anything
 failed.
+
+With --vm our column runs inside the Erlang VM, in a call that runs its own loops. There a test need not pass
+if it was refused a child process, a signal or the end of the process, and exceptions.toml has the rest under
+`vm`.
 """
 
 import argparse
@@ -67,28 +71,64 @@ MAY_MAKE_NONE = {
 }
 
 
+# Runs the worker in a call. What it was told comes after `-extra`; the first word is its folder.
+PROGRAM = """
+    {ok, _} = application:ensure_all_started(erlang_python),
+    [Here | Words] = [unicode:characters_to_binary(Word) || Word <- init:get_plain_arguments()],
+    {ok, _} = py:call(sys, 'path.insert', [0, Here]),
+    {ok, none} = py:call(worker, main, [Words], #{}, infinity),
+    halt(0).
+"""
+REFUSED = "inside the Erlang VM"
+"""In the text of every exception for what Python may not do there."""
+
+
 def modules() -> list[str]:
     every = LOOP_DEPENDENT + OTHERS + REAL_LOOPS
     return [name for name in every if importlib.util.find_spec(f"test.test_asyncio.{name.rstrip('+')}")]
 
 
-def run_module(name: str, factory: str, only: list[str], limit: float, logs: Path) -> Column:
+def vm_rules() -> list[columns.Rule]:
+    return columns.read_rules(HERE / "exceptions.toml", "vm")
+
+
+def program(vm: Path | None) -> tuple[list[str], dict[str, str]]:
+    """What runs the worker, and its environment."""
+    if vm is None:
+        return [sys.executable, "-X", "faulthandler", str(HERE / "worker.py")], dict(os.environ)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = ["erl", "-noshell", "-pa", str(vm), "-eval", PROGRAM, "-extra", str(HERE)]
+    return command, environment | {"ERLANG_PYTHON": sys.executable, "ERL_CRASH_DUMP": "/dev/null"}
+
+
+def run_module(
+    name: str, factory: str, only: list[str], limit: float, logs: Path, vm: Path | None = None
+) -> Column:
     """One module in one column. After a crash or a hang the rest of its tests runs in a new process."""
     column: Column = {}
+    hanging = [rule.pattern for rule in vm_rules() if "*" not in rule.pattern] if vm else []
     with tempfile.TemporaryDirectory() as folder:
         out, done = Path(folder, "out.jsonl"), Path(folder, "done")
         out.touch()
         while True:
-            done.write_text("\n".join(column))
-            command = [sys.executable, "-X", "faulthandler", str(HERE / "worker.py")]
+            done.write_text("\n".join([*column, *hanging]))
+            command, environment = program(vm)
             command += ["--factory", factory, "--module", f"test.test_asyncio.{name.rstrip('+')}"]
             command += ["--out", str(out), "--without", str(done), "--limit", str(limit)]
             command += [word for part in only for word in ("--only", part)]
             command += ["--real-loops"] if name.endswith("+") else []
             work = Path(folder, "work")
             work.mkdir(exist_ok=True)
-            process = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
-            log = logs / f"{name}-{factory.replace(':', '-')}.log"
+            process = subprocess.run(
+                command,
+                cwd=work,
+                env=environment,
+                stdin=subprocess.DEVNULL if vm else None,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            log = logs / f"{name}-{factory.replace(':', '-')}{'-vm' if vm else ''}.log"
             log.write_text(process.stdout + process.stderr)
             unfinished, ended = read(out, column)
             if ended:
@@ -138,18 +178,21 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=60, help="seconds a test may take")
     parser.add_argument("--details", action="store_true", help="print the tracebacks of differences")
     parser.add_argument("--json", type=Path, help="write both columns there")
+    parser.add_argument("--vm", type=Path, help="the application's ebin: our column inside the Erlang VM")
     arguments = parser.parse_args()
 
     version = "{}.{}".format(*sys.version_info[:2])
     logs = Path(f"build/py{version}{sys.abiflags}/conformance")
     logs.mkdir(parents=True, exist_ok=True)
     rules = columns.read_rules(HERE / "exceptions.toml", "cpython")
+    if arguments.vm:
+        rules += vm_rules()
     names = arguments.modules or modules()
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         pending = {
             name: [
-                pool.submit(run_module, name, factory, arguments.only, arguments.limit, logs)
-                for factory in (hooks.STDLIB, arguments.factory)
+                pool.submit(run_module, name, factory, arguments.only, arguments.limit, logs, vm)
+                for factory, vm in ((hooks.STDLIB, None), (arguments.factory, arguments.vm))
             ]
             for name in names
         }
@@ -162,7 +205,8 @@ def main() -> int:
     )
     unused: list[str] = []
     for name, (stdlib, ours) in results.items():
-        result = columns.compare(stdlib, ours, rules)
+        refused = [columns.Rule(test, REFUSED) for test, outcome in ours.items() if REFUSED in outcome.detail]
+        result = columns.compare(stdlib, ours, rules + (refused if arguments.vm else []))
         good = sum(outcome.outcome in columns.PASSED for outcome in stdlib.values())
         numbers = (
             good,

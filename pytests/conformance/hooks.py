@@ -7,8 +7,10 @@ Every loop made is counted.
 """
 
 import asyncio
+import contextlib
 import importlib
 import selectors
+import sys
 import unittest
 from asyncio import unix_events
 from collections.abc import Callable
@@ -108,6 +110,9 @@ def adapt_test_utils(made: Made, *, real_loops: bool) -> None:
         loop.close()
 
     utils.TestCase.close_loop = staticmethod(close_loop)
+    if "erlang._bridge" in sys.modules and hasattr(unix_events, "BaseChildWatcher"):
+        # The suite has a watcher of children for every test, also for those that start none.
+        _watch_no_children(unix_events.BaseChildWatcher)
     if not real_loops:
         return
     plain_new = utils.TestCase.new_test_loop
@@ -120,3 +125,18 @@ def adapt_test_utils(made: Made, *, real_loops: bool) -> None:
         return loop
 
     utils.TestCase.new_test_loop = new_test_loop
+
+
+def _watch_no_children(watcher: Any) -> None:
+    """A loop that refuses the signal of children is none to attach to, and no error."""
+    for kind in [watcher, *watcher.__subclasses__()]:
+        if "attach_loop" in vars(kind):
+            kind.attach_loop = _unless_refused(kind.attach_loop)
+
+
+def _unless_refused(attach: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    def attach_loop(self: Any, loop: Any) -> None:
+        with contextlib.suppress(NotImplementedError):
+            attach(self, loop)
+
+    return attach_loop

@@ -1,8 +1,8 @@
 """Owns one process of a column: runs the tests of one module with one loop factory and writes a line of JSON
 per test.
 
-The driver starts it; a test that hangs ends the process with all stacks on stderr, and the driver goes on
-after it.
+The driver starts it, or the Erlang VM calls `main` on its behalf; a test that hangs ends the process with all
+stacks on stderr, and the driver goes on after it.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import faulthandler
 import json
 import signal
 import sys
+import threading
 import traceback
 import unittest
 from collections.abc import Iterator
@@ -43,7 +44,8 @@ class Recorder(unittest.TestResult):
         self._outcome = ("pass", "")
         self._loops_before = self._made.count
         self._running = True
-        faulthandler.dump_traceback_later(self._limit, exit=True)
+        # By its number: inside the Erlang VM `sys.stderr` has none.
+        faulthandler.dump_traceback_later(self._limit, exit=True, file=2)
 
     def stopTest(self, test: unittest.TestCase) -> None:  # noqa: N802
         faulthandler.cancel_dump_traceback_later()
@@ -90,7 +92,7 @@ def cases(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
             yield test
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--factory", required=True)
     parser.add_argument("--module", required=True)
@@ -99,10 +101,14 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], help="a part of a test id")
     parser.add_argument("--limit", type=float, default=60, help="seconds a test may take")
     parser.add_argument("--real-loops", action="store_true")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
 
-    # A shell that starts jobs in the background has them ignore it, and the suite has tests of Ctrl-C.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if "erlang._bridge" in sys.modules:
+        # The thread of the call stands for the main one, which is where asyncio makes loops by itself.
+        vars(threading)["_main_thread"] = threading.current_thread()
+    else:
+        # A shell that starts jobs in the background has them ignore it, and the suite has tests of Ctrl-C.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     made = hooks.install(arguments.factory)
     hooks.adapt_test_utils(made, real_loops=arguments.real_loops)
     done = set(arguments.without.read_text().split("\n")) if arguments.without else set()
