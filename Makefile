@@ -111,7 +111,7 @@ conformance: setup ## CPython's own asyncio tests on stdlib's loop and on ours, 
 	tools/conformance.sh
 
 conformance-vm: setup ## the same on PYTHON, with our loop inside the Erlang VM
-	$(FOR_ERLANG) rebar3 compile
+	tools/test_env.sh sh -c 'PYTHON=$$(command -v python) REBAR_BASE_DIR=$(CURDIR)/build/erl rebar3 compile'
 	tools/test_env.sh python pytests/conformance/cpython.py --vm $(CURDIR)/build/erl/default/lib/erlang_python/ebin
 
 conformance-suites: setup ## the suites of anyio, aiohttp and uvicorn, likewise
