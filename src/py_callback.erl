@@ -6,7 +6,7 @@
 -behaviour(gen_server).
 
 -export([register/2, unregister/1, names/0]).
--export([start_link/0, run/3, run_scheduled/4]).
+-export([start_link/0, run/3, run_scheduled/3]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(TABLE, py_callbacks).
@@ -70,8 +70,8 @@ handle_info({py_callback, Ticket, Name, Args}, State) ->
 handle_info({py_continue, Continuation}, State) ->
     ok = py_nif:schedule_continue(Continuation),
     {noreply, State};
-handle_info({py_schedule, Continuation, Target, {Name, Args}}, State) ->
-    _ = spawn(?MODULE, run_scheduled, [Continuation, Target, Name, Args]),
+handle_info({py_schedule, Continuation, Target, Call}, State) ->
+    _ = spawn(?MODULE, run_scheduled, [Continuation, Target, Call]),
     {noreply, State};
 handle_info({py_send, To, Message}, State) ->
     _ = erlang:send(To, Message, [noconnect]),
@@ -85,21 +85,29 @@ publish() ->
 
 %% @private
 %% The process of one call.
--spec run(py_nif:ticket(), binary(), [term()]) -> boolean().
+-spec run(py_nif:ticket(), binary(), [term()] | py_nif:parcel()) -> boolean().
 run(Ticket, Name, Args) ->
     _ = py_nif:callback_begin(Ticket),
-    py_nif:callback_answer(Ticket, answer(Ticket, Name, Args)).
+    py_nif:callback_answer(Ticket, answer(Ticket, Name, unpacked(Args))).
 
 %% @private
 %% The process that ends a chain: the caller gets what the function returns. Nobody waits in Python.
--spec run_scheduled(py_nif:continuation(), py_nif:target(), binary(), [term()]) -> ok.
-run_scheduled(Continuation, Target, Name, Args) ->
+-spec run_scheduled(py_nif:continuation(), py_nif:target(), {binary(), [term()]} | py_nif:parcel()) -> ok.
+run_scheduled(Continuation, Target, Call) ->
     _ = py_nif:schedule_begin(Continuation),
+    {Name, Args} = unpacked(Call),
     Answer = answer(Target, Name, Args),
     case {py_nif:schedule_answer(Continuation, Answer), Answer} of
         {false, {error, Reason}} -> logger:error("py: ~ts, scheduled by a cast, failed: ~tp", [Name, Reason]);
         _ -> ok
     end.
+
+%% What was too heavy for the process that starts this one comes by a message of its own.
+unpacked(Parcel) when is_reference(Parcel) ->
+    true = py_nif:parcel_open(Parcel),
+    receive {Parcel, Term} -> Term end;
+unpacked(Term) ->
+    Term.
 
 answer(Target, Name, Args) ->
     try py_request:nested(Target, fun() -> apply_function(Name, Args) end) of

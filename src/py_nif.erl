@@ -16,17 +16,18 @@
 -export([create_test_udp_socket/1, sendto_test_udp/4, recvfrom_test_udp/2, set_udp_broadcast/2, close_test_fd/1]).
 -export([create_test_pipe/0, read_test_fd/2, write_test_fd/2, create_test_tcp_listener/1, connect_test_tcp/2, accept_test_tcp/1]).
 -export([stream_start/8, stream_ack/2, stream_cancel/1]).
--export([callback_dispatcher/0, callback_begin/1, callback_answer/2, callback_names/1]).
+-export([callback_dispatcher/0, callback_begin/1, callback_answer/2, callback_names/1, parcel_open/1]).
 -export([schedule_begin/1, schedule_answer/2, schedule_continue/1]).
 -export([caught_up/2]).
 -export([atom_limit/1, traceback/2, stats/0]).
 
--export_type([context/0, binding/0, ticket/0, continuation/0, event_loop/0, target/0, op/0, id/0, task/0, stream/0, waiter/0]).
+-export_type([context/0, binding/0, ticket/0, parcel/0, continuation/0, event_loop/0, target/0, op/0, id/0, task/0, stream/0, waiter/0]).
 -export_type([bare_loop/0, fd_ref/0, timer_ref/0, event/0]).
 
 -type context() :: reference().
 -type binding() :: reference().
 -type ticket() :: reference().
+-type parcel() :: reference().
 -type continuation() :: reference().
 -type task() :: reference().
 -type stream() :: reference().
@@ -250,6 +251,10 @@ callback_begin(_Ticket) -> erlang:nif_error(not_loaded).
 
 -spec callback_answer(ticket(), {ok, term()} | {error, {atom(), term()}}) -> boolean().
 callback_answer(_Ticket, _Answer) -> erlang:nif_error(not_loaded).
+
+%% @doc Has what is in a parcel sent to the calling process: `{Parcel, Term}'. False if somebody had it sent before.
+-spec parcel_open(parcel()) -> boolean().
+parcel_open(_Parcel) -> erlang:nif_error(not_loaded).
 
 -spec schedule_begin(continuation()) -> boolean().
 schedule_begin(_Continuation) -> erlang:nif_error(not_loaded).

@@ -59,8 +59,10 @@ no_request_holds_a_normal_scheduler(_Config) ->
                           "def give(n): return list(range(n))\n"
                           "def pairs(n): return {i: str(i) for i in range(n)}\n"
                           "def back(n): return len(erlang.returned(list(range(n))))\n"
+                          "def later(n): return erlang.schedule('counted', list(range(n)))\n"
                           "def fail(n): raise ValueError('x' * n)\n"),
     ok = py:register_function(returned, fun([List]) -> List end),
+    ok = py:register_function(counted, fun([List]) -> length(List) end),
     Numbers = fun() -> lists:seq(1, 2000000) end,
     Map = fun() -> maps:from_list([{N, N} || N <- lists:seq(1, 300000)]) end,
     Nested = fun() -> [{N, [N, #{n => N}]} || N <- lists:seq(1, 200000)] end,
@@ -85,9 +87,11 @@ no_request_holds_a_normal_scheduler(_Config) ->
              {bytes, 8, Bytes, fun(All) -> {ok, All} = py:call(copy, copy, [{bytes, All}]) end},
              {large_answer, 8, Nothing, fun(_) -> {ok, [0 | _]} = py:call('__main__', give, [2000000]) end},
              {large_pairs, 8, Nothing, fun(_) -> {ok, #{7 := <<"7">>}} = py:call('__main__', pairs, [200000]) end},
-             {large_callback, 8, Nothing, fun(_) -> {ok, 1000000} = py:call('__main__', back, [1000000]) end}],
+             {large_callback, 8, Nothing, fun(_) -> {ok, 1000000} = py:call('__main__', back, [1000000]) end},
+             {large_schedule, 8, Nothing, fun(_) -> {ok, 1000000} = py:call('__main__', later, [1000000]) end}],
     Results = [held(Kind) || Kind <- Kinds],
     ok = py:unregister_function(returned),
+    ok = py:unregister_function(counted),
     [] = [Result || {_, Times, Held, Late, Ticks} = Result <- Results, Held * 2 >= Times orelse Late * 2 >= Ticks].
 
 on_a_loop(List) ->

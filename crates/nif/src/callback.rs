@@ -21,6 +21,7 @@ use crate::convert::{text_of, to_python, to_terms};
 use crate::event_loop::Floor;
 use crate::exec;
 use crate::inbox::{Inbox, Spin, lock};
+use crate::parcel;
 use crate::pool::POOL;
 use crate::promise::Promise;
 use crate::python;
@@ -169,11 +170,12 @@ pub(crate) fn letter(
 ) -> PyResult<(Mail, ErlNifTerm)> {
     let text = name.str(py)?.to_string_lossy(py)?;
     let mail = Mail::new().ok_or_else(|| Fault::Memory.raise(py))?;
-    let word = {
-        let args = to_terms(py, bridge, mail.env(), args).map_err(|refused| refused.raise(py))?;
-        let ticket = ResourceArc::new(Ticket { waiter });
-        (atoms::py_callback(), ticket, text, args).encode(mail.env()).as_c_arg()
-    };
+    let args = to_terms(py, bridge, mail.env(), args).map_err(|refused| refused.raise(py))?.as_c_arg();
+    let (mail, args) = parcel::pack(mail, args).ok_or_else(|| Fault::Memory.raise(py))?;
+    let ticket = ResourceArc::new(Ticket { waiter });
+    // SAFETY: made in this mail.
+    let args = unsafe { mail.term(args) };
+    let word = (atoms::py_callback(), ticket, text, args).encode(mail.env()).as_c_arg();
     STATS.callbacks.fetch_add(1, Ordering::Relaxed);
     Ok((mail, word))
 }

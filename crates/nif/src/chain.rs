@@ -21,6 +21,7 @@ use crate::convert::to_terms;
 use crate::exec::{Failure, Reason};
 use crate::inbox::lock;
 use crate::marker::{Marker, Way};
+use crate::parcel;
 use crate::pool::POOL;
 use crate::request::{Op, Piece, Request};
 use crate::{atoms, python, slice};
@@ -146,6 +147,7 @@ pub(crate) fn hand_over(py: Attached<'_>, bridge: &Bridge, request: Request, nex
             send(py, bridge, mail, word);
         }
         Next::Call(mail, word) => {
+            let Some((mail, word)) = parcel::pack(mail, word) else { return };
             let target = request.target.encode(mail.env());
             // SAFETY: made in this mail.
             let call = unsafe { mail.term(word) };

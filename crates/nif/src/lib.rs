@@ -41,6 +41,7 @@ mod loop_api;
 mod marker;
 mod objects;
 mod output;
+mod parcel;
 mod parking;
 mod pool;
 mod processes;

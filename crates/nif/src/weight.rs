@@ -44,6 +44,11 @@ pub(crate) fn run<'a, F: Copies>(env: Env<'a>, args: &[Term<'a>]) -> NifResult<T
     })
 }
 
+/// Whether a term may be copied on a normal scheduler.
+pub(crate) fn is_light(term: Term<'_>) -> bool {
+    weigh(term, &mut { LIGHT }, 0)
+}
+
 /// # Safety
 /// For the VM to call.
 unsafe extern "C" fn entry<F: Copies>(
