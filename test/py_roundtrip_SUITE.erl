@@ -292,6 +292,8 @@ refs_are_the_very_objects(_Config) ->
         {ok, true} = py:eval("x['k'][0] is y and z == {y: 1}", #{x => #{k => [Ref]}, y => Ref, z => #{Ref => 1}}),
         {ok, Again} = py:call(there, same, [Ref], #{}, #{return => ref}),
         {ok, 17} = py:call(there, marked, [Again]),
+        %% Kept where no garbage collection takes them.
+        undefined = put(kept, [Ref, Again]),
         {ok, Living} = py:call(there, living, []),
         Self ! {living, Living}
     end),

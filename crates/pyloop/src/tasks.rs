@@ -28,8 +28,8 @@ impl Loop {
         Ok(done)
     }
 
-    /// A `Task` whose first step is taken at once where Python can do that, which is from 3.12 on; earlier ones take it in the
-    /// next turn. To be called on the loop's thread, and not by a task. A task factory has its say.
+    /// A `Task` whose first step is taken at once. To be called on the loop's thread, and not by a task. A task factory has its
+    /// say.
     pub fn start_task(
         py: Attached<'_>,
         this: Instance<'_, Self>,
@@ -44,10 +44,26 @@ impl Loop {
         }
         let task = native.task(py)?;
         if native.transport.version < EAGER {
-            return task.call_names(py, &[coroutine, this.object()], &native.future_names);
+            let queued = this.state.with(py, |state| state.ready.len())?;
+            let made = task.call_names(py, &[coroutine, this.object()], &native.future_names)?;
+            Self::take_first_step(py, this, queued)?;
+            return Ok(made);
         }
         let eager = Owned::bool(py, true);
         task.call_names(py, &[coroutine, this.object(), eager.borrow()], &native.eager_names)
+    }
+
+    /// Takes the first step of a new task, for Pythons in which a task cannot do that itself: it is the only thing that was
+    /// queued since there were so many. If others have queued something too, it has its turn. Tasks that do not wait then
+    /// end one by one, where thousands would be alive at once.
+    fn take_first_step(py: Attached<'_>, this: Instance<'_, Self>, queued: usize) -> PyResult<()> {
+        if this.is_debug() {
+            return Ok(());
+        }
+        let step = this
+            .state
+            .with(py, |state| if state.ready.len() == queued + 1 { state.ready.pop_back() } else { None })?;
+        step.map_or(Ok(()), |step| step.run(py, this.native()))
     }
 
     /// A `Task`, or what the task factory makes of it.
