@@ -21,6 +21,8 @@ class Recipe:
         self.data = data
         self.place = 0
         self.stack: list[object] = []
+        # Each time may double what it becomes, for nothing is shared on the other side.
+        self.left = 8
 
     def take(self, size: int) -> bytes:
         taken = self.data[self.place : self.place + size]
@@ -38,6 +40,11 @@ class Recipe:
 
     def pop(self) -> object:
         return self.stack.pop() if self.stack else 0
+
+    def again(self) -> object:
+        """The last of the stack once more, a few times."""
+        self.left -= 1
+        return self.stack[-1] if self.stack and self.left >= 0 else None
 
     def last(self) -> list[object]:
         """The last few of the stack."""
@@ -205,7 +212,7 @@ STEPS: list[Callable[[Recipe], object]] = [
     moment,
     trap,
     odd,
-    lambda recipe: recipe.stack[-1] if recipe.stack else None,
+    lambda recipe: recipe.again(),
 ]
 
 

@@ -7,8 +7,11 @@ use rustler::{Encoder, Env, NewBinary, Term};
 use crate::atoms;
 use crate::convert::existing_atom;
 
-/// What is left of an input.
-struct Rest<'d>(&'d [u8]);
+/// How often what was made is used again. Each time may double the term, for nothing is shared on the other side.
+const AGAIN: u8 = 8;
+
+/// What is left of an input, and how often something may still be used again.
+struct Rest<'d>(&'d [u8], u8);
 
 impl<'d> Rest<'d> {
     fn byte(&mut self) -> u8 {
@@ -47,7 +50,7 @@ const NAMES: [&str; 12] =
 
 /// A term made as the input says: the one that is left, or the list of those.
 pub(super) fn term<'a>(env: Env<'a>, data: &[u8]) -> Term<'a> {
-    let mut rest = Rest(data);
+    let mut rest = Rest(data, AGAIN);
     let mut stack: Vec<Term<'a>> = Vec::new();
     while !rest.0.is_empty() {
         step(env, &mut rest, &mut stack);
@@ -109,9 +112,12 @@ fn step<'a>(env: Env<'a>, rest: &mut Rest<'_>, stack: &mut Vec<Term<'a>>) {
                 None => return,
             },
         },
-        _ => match stack.last() {
-            Some(&last) => last,
-            None => return,
+        _ => match (stack.last(), rest.1.checked_sub(1)) {
+            (Some(&last), Some(left)) => {
+                rest.1 = left;
+                last
+            }
+            _ => return,
         },
     };
     stack.push(made);
