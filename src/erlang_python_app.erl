@@ -10,6 +10,7 @@ start(_Type, _Args) ->
     case py_python:start() of
         ok ->
             ok = py_nif:atom_limit(application:get_env(erlang_python, atom_limit, 10000)),
+            ok = py_nif:term_limit(application:get_env(erlang_python, term_limit, 2 bsl 30)),
             erlang_python_sup:start_link();
         {error, _} = Error ->
             Error

@@ -19,7 +19,7 @@
 -export([callback_dispatcher/0, callback_begin/1, callback_answer/2, callback_names/1, parcel_open/1]).
 -export([schedule_begin/1, schedule_answer/2, schedule_continue/1]).
 -export([caught_up/2]).
--export([atom_limit/1, traceback/2, stats/0]).
+-export([atom_limit/1, term_limit/1, traceback/2, stats/0]).
 
 -export_type([context/0, binding/0, ticket/0, parcel/0, continuation/0, event_loop/0, target/0, op/0, id/0, task/0, stream/0, waiter/0]).
 -export_type([bare_loop/0, fd_ref/0, timer_ref/0, event/0]).
@@ -275,6 +275,9 @@ callback_names(_Names) -> erlang:nif_error(not_loaded).
 
 -spec atom_limit(non_neg_integer()) -> ok.
 atom_limit(_Limit) -> erlang:nif_error(not_loaded).
+
+-spec term_limit(non_neg_integer()) -> ok.
+term_limit(_Limit) -> erlang:nif_error(not_loaded).
 
 -spec traceback(binary(), binary()) -> binary() | undefined.
 traceback(_Class, _Text) -> erlang:nif_error(not_loaded).

@@ -16,6 +16,7 @@
          atoms_from_python_are_bounded/1,
          what_has_no_counterpart_is_named/1,
          m3_depth_is_limited_both_ways/1,
+         what_python_shares_is_limited/1,
          cycles_are_refused/1,
          colliding_keys_are_refused/1,
          dicts_of_any_size_become_maps/1,
@@ -24,6 +25,8 @@
          m3_containers_changed_meanwhile_do_no_harm/1,
          random_terms_come_back/1,
          large_binaries_come_back/1]).
+
+-define(SHARING, [<<"list">>, <<"tuple">>, <<"dict">>, <<"large">>, <<"text">>, <<"bytes">>, <<"int">>]).
 
 all() ->
     py_test:cases(?MODULE).
@@ -40,6 +43,14 @@ init_per_suite(Config) ->
                  "def deep(n):\n"
                  "    x = []\n"
                  "    for _ in range(n): x = [x]\n"
+                 "    return x\n"
+                 "def shared(kind, times):\n"
+                 "    wrap = {'list': lambda x: [x, x], 'tuple': lambda x: (x, x), 'dict': lambda x: {1: x, 2: x},\n"
+                 "            'large': lambda x: {n: x for n in range(200)}, 'text': lambda x: ['t' * 60000, x, x],\n"
+                 "            'bytes': lambda x: [b't' * 60000, x, x], 'int': lambda x: (1 << 500000, x, x)}[kind]\n"
+                 "    x = 1\n"
+                 "    for _ in range(times):\n"
+                 "        x = wrap(x)\n"
                  "    return x\n"
                  "def cycle():\n"
                  "    x = [1]\n"
@@ -149,6 +160,22 @@ m3_depth_is_limited_both_ways(_Config) ->
     {error, {too_deep, 1000}} = py:call(mirror, deep, [100000]),
     {ok, _} = py:call(mirror, deep, [900]),
     {ok, 100000} = py:call(builtins, len, [lists:seq(1, 100000)]).
+
+%% Shared forty times over it would be more than there is memory: the VM would end.
+what_python_shares_is_limited(_Config) ->
+    Limit = 1000000,
+    ok = py_nif:term_limit(Limit),
+    try
+        [{error, {too_large, Limit}} = py:call(mirror, shared, [Kind, 40]) || Kind <- ?SHARING],
+        [{ok, _} = py:call(mirror, shared, [Kind, 1]) || Kind <- ?SHARING],
+        {error, {'ValueError', Text}} = py:eval("__import__('erlang').send(me, ['x' * 1000] * 2000)", #{me => self()}),
+        {_, _} = binary:match(Text, <<"term_limit">>),
+        %% What is lent is not copied.
+        {ok, _} = py:eval("'x' * 10_000_000")
+    after
+        py_nif:term_limit(2 bsl 30)
+    end,
+    {ok, _} = py:call(mirror, shared, [<<"list">>, 16]).
 
 cycles_are_refused(_Config) ->
     {error, cyclic} = py:call(mirror, cycle, []).

@@ -11,7 +11,7 @@ use crate::bridge::FUNCTIONS;
 use crate::callback::{self, Ticket};
 use crate::chain::Continuation;
 use crate::context::Context;
-use crate::convert::ATOM_LIMIT;
+use crate::convert::{ATOM_LIMIT, TERM_LIMIT};
 use crate::crew::CREW;
 use crate::pool::POOL;
 use crate::python::{self, Choice};
@@ -235,6 +235,13 @@ fn callback_names(names: Vec<String>) -> Atom {
 #[rustler::nif]
 fn atom_limit(limit: usize) -> Atom {
     ATOM_LIMIT.store(limit, std::sync::atomic::Ordering::Relaxed);
+    atoms::ok()
+}
+
+/// How many bytes one object of Python's may become.
+#[rustler::nif]
+fn term_limit(limit: usize) -> Atom {
+    TERM_LIMIT.store(limit, std::sync::atomic::Ordering::Relaxed);
     atoms::ok()
 }
 

@@ -27,6 +27,7 @@ rustler::atoms! {
     pool,
     unconvertible,
     too_deep,
+    too_large,
     cyclic,
     key_collision,
     unhashable_key,

@@ -6,6 +6,9 @@ use pyrt::{Attached, Borrowed, Fault, Obj, Owned, PyResult};
 use rustler::sys::{ErlNifBinary, ErlNifTerm, enif_binary_to_term, enif_release_binary, enif_term_to_binary};
 use rustler::{Env, Term};
 
+use super::Refused;
+use super::room::Room;
+
 const VERSION: u8 = 131;
 const SMALL_BIG: u8 = 110;
 const LARGE_BIG: u8 = 111;
@@ -42,11 +45,17 @@ fn from_digits(py: Attached<'_>, negative: bool, digits: &[u8]) -> PyResult<Owne
 }
 
 /// The term of an `int`.
-pub(crate) fn to_term<'a>(py: Attached<'_>, env: Env<'a>, number: &Obj) -> PyResult<Option<Term<'a>>> {
+pub(super) fn to_term<'a>(
+    py: Attached<'_>,
+    env: Env<'a>,
+    number: &Obj,
+    room: &mut Room,
+) -> Result<Option<Term<'a>>, Refused<'a>> {
     // A subclass may have methods of its own: `int`'s are asked.
     let int = Owned::int(py, 0)?.class(py).clone_ref(py);
     let magnitude = int.getattr_str(py, c"__abs__")?.call1(py, number)?;
     let bits = int.getattr_str(py, c"bit_length")?.call1(py, &magnitude)?.to_usize(py)?;
+    room.bytes(bits.div_ceil(8))?;
     let size = Owned::uint(py, bits.div_ceil(8) as u64)?;
     let little = Owned::str(py, "little")?;
     let args: [Borrowed<'_>; 3] = [magnitude.borrow(), size.borrow(), little.borrow()];

@@ -7,6 +7,7 @@ mod atom;
 mod bignum;
 mod leaf;
 mod map;
+mod room;
 mod to_python;
 mod to_term;
 
@@ -15,6 +16,7 @@ use rustler::{Encoder, Env, Term};
 
 pub(crate) use atom::{ATOM_LIMIT, existing_atom, make_atom, text_of, too_many_atoms};
 pub(crate) use leaf::Leaf;
+pub(crate) use room::TERM_LIMIT;
 pub(crate) use to_python::to_python;
 pub(crate) use to_term::{to_term, to_terms};
 
@@ -31,6 +33,8 @@ pub(crate) enum Refused<'a> {
     Unconvertible(String),
     /// Nested deeper than [`DEPTH`].
     TooDeep,
+    /// It would take more bytes than this.
+    TooLarge(usize),
     /// It contains itself.
     Cyclic,
     /// Two keys become one: this.
@@ -52,6 +56,7 @@ impl Refused<'_> {
             Self::Raised(raised) => return Err(raised),
             Self::Unconvertible(class) => (atoms::unconvertible(), class).encode(env),
             Self::TooDeep => (atoms::too_deep(), DEPTH).encode(env),
+            Self::TooLarge(limit) => (atoms::too_large(), limit).encode(env),
             Self::Cyclic => atoms::cyclic().encode(env),
             Self::Collision(key) => (atoms::key_collision(), key.in_env(env)).encode(env),
             Self::Unhashable(key) => (atoms::unhashable_key(), key.in_env(env)).encode(env),
@@ -64,6 +69,7 @@ impl Refused<'_> {
             Self::Raised(raised) => Refused::Raised(raised),
             Self::Unconvertible(class) => Refused::Unconvertible(class),
             Self::TooDeep => Refused::TooDeep,
+            Self::TooLarge(limit) => Refused::TooLarge(limit),
             Self::Cyclic => Refused::Cyclic,
             Self::Collision(key) => Refused::Collision(key.in_env(env)),
             Self::Unhashable(key) => Refused::Unhashable(key.in_env(env)),
@@ -78,6 +84,9 @@ impl Refused<'_> {
                 (Kind::TypeError, format!("{class} objects have no counterpart in Erlang"))
             }
             Self::TooDeep => (Kind::ValueError, format!("nested more than {DEPTH} deep")),
+            Self::TooLarge(limit) => {
+                (Kind::ValueError, format!("more than {limit} bytes as an Erlang term (term_limit)"))
+            }
             Self::Cyclic => (Kind::ValueError, String::from("a container that contains itself")),
             Self::Collision(key) => (Kind::ValueError, format!("two keys become one: {key:?}")),
             Self::Unhashable(key) => (Kind::TypeError, format!("unhashable key: {key:?}")),

@@ -12,6 +12,7 @@ use rustler::sys::{
 use rustler::{Env, Term};
 
 use super::map::{self, Growing};
+use super::room::Room;
 use super::{DEPTH, Leaf, Refused, bignum};
 use crate::atoms;
 use crate::bridge::Bridge;
@@ -24,7 +25,7 @@ pub(crate) fn to_term<'a>(
     env: Env<'a>,
     object: &Obj,
 ) -> Result<Term<'a>, Refused<'a>> {
-    let word = Walk { py, bridge, env, above: Vec::new() }.any(object)?;
+    let word = Walk { py, bridge, env, above: Vec::new(), room: Room::new() }.any(object)?;
     // SAFETY: made in this environment.
     Ok(unsafe { Term::new(env, word) })
 }
@@ -36,7 +37,7 @@ pub(crate) fn to_terms<'a>(
     env: Env<'a>,
     objects: &[Borrowed<'_>],
 ) -> Result<Term<'a>, Refused<'a>> {
-    let mut walk = Walk { py, bridge, env, above: Vec::new() };
+    let mut walk = Walk { py, bridge, env, above: Vec::new(), room: Room::new() };
     let words = objects.iter().map(|object| walk.any(object)).collect::<Result<Vec<_>, _>>()?;
     // SAFETY: a live environment and words made in it.
     Ok(unsafe {
@@ -50,6 +51,7 @@ struct Walk<'py, 'b, 'a> {
     env: Env<'a>,
     /// The containers we are in, to tell a cycle from depth.
     above: Vec<*mut ffi::PyObject>,
+    room: Room,
 }
 
 type Word<'a> = Result<ErlNifTerm, Refused<'a>>;
@@ -79,7 +81,7 @@ impl<'a> Walk<'_, '_, 'a> {
             }
             if ffi::PyBytes_Check(pointer) != 0 {
                 // SAFETY: `bytes` never change.
-                return Ok(self.lend(object, object.to_bytes(self.py)?));
+                return self.lend(object, object.to_bytes(self.py)?);
             }
             if ffi::PyByteArray_Check(pointer) != 0 || ffi::PyMemoryView_Check(pointer) != 0 {
                 return self.buffer(object);
@@ -116,7 +118,7 @@ impl<'a> Walk<'_, '_, 'a> {
 
     /// Of more than 64 bits.
     fn integer(&mut self, object: &Obj) -> Word<'a> {
-        match bignum::to_term(self.py, self.env, object)? {
+        match bignum::to_term(self.py, self.env, object, &mut self.room)? {
             Some(term) => Ok(term.as_c_arg()),
             None => Err(Refused::Unconvertible(String::from("int beyond the limit of the VM"))),
         }
@@ -125,7 +127,7 @@ impl<'a> Walk<'_, '_, 'a> {
     fn text(&mut self, object: &Obj) -> Word<'a> {
         match object.to_str(self.py) {
             // SAFETY: a `str` keeps its UTF-8 once it is made, and never changes.
-            Ok(text) => Ok(unsafe { self.lend(object, text.as_bytes()) }),
+            Ok(text) => unsafe { self.lend(object, text.as_bytes()) },
             Err(raised) => {
                 raised.clear(self.py);
                 // What `isoformat` gave may be anything.
@@ -139,35 +141,36 @@ impl<'a> Walk<'_, '_, 'a> {
     ///
     /// # Safety
     /// As for [`Lent::binary`].
-    unsafe fn lend(&mut self, object: &Obj, data: &[u8]) -> ErlNifTerm {
+    unsafe fn lend(&mut self, object: &Obj, data: &[u8]) -> Word<'a> {
         if data.len() >= LARGE {
             // SAFETY: by contract.
             let lent = unsafe { Lent::binary(self.py, self.env, object.clone_ref(self.py), data) };
             if let Some(lent) = lent {
-                return lent.as_c_arg();
+                return Ok(lent.as_c_arg());
             }
         }
         self.binary(data)
     }
 
-    fn binary(&mut self, data: &[u8]) -> ErlNifTerm {
+    fn binary(&mut self, data: &[u8]) -> Word<'a> {
+        self.room.bytes(data.len())?;
         let mut word = MaybeUninit::<ErlNifTerm>::uninit();
         // SAFETY: a live environment; room for that many bytes is given, and filled.
         unsafe {
-            let room = enif_make_new_binary(self.env.as_c_arg(), data.len(), word.as_mut_ptr());
-            std::ptr::copy_nonoverlapping(data.as_ptr(), room, data.len());
-            word.assume_init()
+            let place = enif_make_new_binary(self.env.as_c_arg(), data.len(), word.as_mut_ptr());
+            std::ptr::copy_nonoverlapping(data.as_ptr(), place, data.len());
+            Ok(word.assume_init())
         }
     }
 
     fn buffer(&mut self, object: &Obj) -> Word<'a> {
         match Buffer::read(self.py, object) {
-            Ok(buffer) => Ok(self.binary(buffer.as_slice())),
+            Ok(buffer) => self.binary(buffer.as_slice()),
             Err(raised) => {
                 raised.clear(self.py);
                 // A view with gaps: its own copy has none.
                 let copy = object.getattr_str(self.py, c"tobytes")?.call0(self.py)?;
-                Ok(self.binary(copy.to_bytes(self.py)?))
+                self.binary(copy.to_bytes(self.py)?)
             }
         }
     }
@@ -175,6 +178,7 @@ impl<'a> Walk<'_, '_, 'a> {
     fn list(&mut self, object: &Obj) -> Word<'a> {
         // SAFETY: attached, a list.
         let mut index = unsafe { ffi::PyList_Size(object.as_ptr()) };
+        self.room.places(index.unsigned_abs())?;
         // SAFETY: a live environment.
         let mut list = unsafe { enif_make_list_from_array(self.env.as_c_arg(), std::ptr::null(), 0) };
         // From behind, a cell at a time: an array of binaries would take a heap fragment each.
@@ -193,8 +197,10 @@ impl<'a> Walk<'_, '_, 'a> {
     }
 
     fn tuple(&mut self, object: &Obj) -> Word<'a> {
-        let mut words = Vec::new();
-        for item in object.as_tuple(self.py)? {
+        let items = object.as_tuple(self.py)?;
+        self.room.places(items.len() + 1)?;
+        let mut words = Vec::with_capacity(items.len());
+        for item in items {
             words.push(self.any(item)?);
         }
         // SAFETY: a live environment and words made in it.
@@ -207,6 +213,7 @@ impl<'a> Walk<'_, '_, 'a> {
         let items = unsafe { Owned::from_ptr(self.py, ffi::PyDict_Items(object.as_ptr()))? };
         // SAFETY: attached, a list that nobody else has.
         let size = unsafe { ffi::PyList_Size(items.as_ptr()) };
+        self.room.places(size.unsigned_abs().saturating_mul(2) + 1)?;
         if size as usize > map::AT_ONCE {
             return self.large_dict(&items, size);
         }
@@ -233,9 +240,9 @@ impl<'a> Walk<'_, '_, 'a> {
                 unsafe { Borrowed::from_ptr_unchecked(self.py, ffi::PyList_GET_ITEM(items.as_ptr(), index)) };
             let [key, value] = pair.as_tuple(self.py)? else { continue };
             let above = std::mem::take(&mut self.above);
-            let mut walk = Walk { py: self.py, bridge: self.bridge, env: map.env(), above };
+            let mut walk = Walk { py: self.py, bridge: self.bridge, env: map.env(), above, room: self.room };
             let made = walk.any(key).and_then(|key| Ok((key, walk.any(value)?)));
-            self.above = walk.above;
+            (self.above, self.room) = (walk.above, walk.room);
             let (key, value) = made.map_err(|refused| refused.in_env(self.env))?;
             // SAFETY: of the map's own environment, which is the same if the pair is refused.
             unsafe {
