@@ -106,6 +106,7 @@ fn reason_of(refused: &Refused<'_>) {
         Refused::Collision(key) => Refused::Collision(*key),
         Refused::Unhashable(key) => Refused::Unhashable(*key),
         Refused::Cyclic => Refused::Cyclic,
+        Refused::TooLarge(limit) => Refused::TooLarge(*limit),
         Refused::TooDeep | Refused::Raised(_) => Refused::TooDeep,
     };
     assert!(twin.reason(env).is_ok());
