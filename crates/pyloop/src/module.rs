@@ -24,6 +24,7 @@ interned! {
         context,
         fileno,
         set_result,
+        erlang,
         future_class = "Future",
         task_class = "Task",
         ensure_no_transport = "_ensure_fd_no_transport",

@@ -45,7 +45,9 @@ impl Loop {
         let task = native.task(py)?;
         if native.transport.version < EAGER {
             let queued = this.state.with(py, |state| state.ready.len())?;
-            let made = task.call_names(py, &[coroutine, this.object()], &native.future_names)?;
+            // A name of its own would be a text to format, before anybody has asked for it.
+            let args = [coroutine, this.object(), native.names.erlang.borrow(), Borrowed::none(py)];
+            let made = task.call_names(py, &args, &native.task_names)?;
             Self::take_first_step(py, this, queued)?;
             return Ok(made);
         }
