@@ -16,7 +16,7 @@ start_link() ->
 -spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init([]) ->
     %% Owned here, so that they outlive those who write to them.
-    _ = [ets:new(Table, [named_table, public, {read_concurrency, true}]) || Table <- [py_callbacks, py_contexts, py_loops]],
+    _ = [ets:new(Table, [named_table, public, {read_concurrency, true}]) || Table <- [py_callbacks, py_contexts, py_loops, py_asgi_streams]],
     _ = py_state:table(),
     Flags = #{strategy => one_for_one, intensity => 20, period => 10},
     Workers = [worker(Module) || Module <- [py_callback, py_output, py_logger, py_pool]],

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
-from . import _bridge, _run, _spawn, _streams
+from . import _apps, _bridge, _run, _spawn, _streams
 from ._loop import ErlangEventLoop
 
 T = TypeVar("T")
@@ -54,6 +54,8 @@ def turns(loop: ErlangEventLoop, seconds: float) -> int:
 def _end(loop: ErlangEventLoop) -> None:
     """As `asyncio.run` ends its loop, but nothing is waited for without end."""
     try:
+        if _apps.has_apps(loop):
+            loop.run_until_complete(asyncio.wait([loop.create_task(_apps.end())], timeout=CLEANUP / 2))
         tasks = asyncio.all_tasks(loop)
         for task in tasks:
             task.cancel()

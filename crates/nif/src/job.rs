@@ -182,6 +182,7 @@ impl Class for Job {
         Method::one(c"send", Self::send, c"send($self, value, /)\n--\n\n"),
         Method::fast(c"throw", Self::throw, c"throw($self, type, value=None, traceback=None, /)\n--\n\n"),
         Method::<Self>::noargs(c"close", Self::close, c"close($self)\n--\n\n"),
+        Method::one(c"answer", Self::answer, c"answer($self, value, /)\n--\n\nAnswers before the end."),
         Method::END,
     ];
     const PROPERTIES: &'static [Property<Self>] = &[
@@ -260,6 +261,16 @@ impl Job {
         // Answered by being dropped.
         drop(this.request.with(py, |slot| slot.0.take())?);
         closed
+    }
+
+    /// Answers now; whatever the coroutine does from here on, nobody waits for, and its caller's death does not end.
+    fn answer(py: Attached<'_>, this: This<'_>, value: Borrowed<'_>) -> PyResult<()> {
+        let object = this.object();
+        let class = object.class(py);
+        let bridge = bridge::MODULE.state_of_type(py, &class)?;
+        drop(this.forget());
+        this.end(py, bridge, Ok(value.clone_ref(py)));
+        Ok(())
     }
 
     /// Takes a step, and answers if it is the last.
