@@ -126,7 +126,7 @@ chaos: setup ## contexts, callers and callbacks killed at random under load, eve
 # Bounded to three preemptions: without a bound the models of the lifecycle alone take minutes.
 test-loom: setup ## the hand-shakes, under every interleaving loom can find
 	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 \
-		$(CARGO) test -p evloop --profile loom --test 'loom_*' --target-dir target/loom
+		$(CARGO) test -p evloop -p dag --profile loom --test 'loom_*' --target-dir target/loom
 
 test-tools: setup ## the tests of tools/, bench/ and this Makefile
 	$(VENV)/python -m pytest $(wildcard pytests/tools pytests/bench)
