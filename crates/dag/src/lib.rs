@@ -34,6 +34,7 @@ mod map;
 mod name;
 mod node;
 mod observe;
+pub mod picture;
 mod plan;
 mod pool;
 mod queue;

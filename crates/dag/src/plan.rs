@@ -269,6 +269,11 @@ impl<V> Plan<V> {
         Some((self.nodes.get(node as usize)?.work.kind(), self.inputs.of(node)))
     }
 
+    /// Whether the node at this place is an output.
+    pub fn is_output(&self, node: u32) -> bool {
+        self.nodes.get(node as usize).is_some_and(|node| node.flags & OUTPUT != 0)
+    }
+
     pub(crate) fn find(&self, name: &Name) -> Option<u32> {
         self.index.get(name)
     }
