@@ -38,6 +38,7 @@ pub mod picture;
 mod plan;
 mod pool;
 mod queue;
+pub mod redis;
 mod run;
 mod scheduler;
 mod sync;

@@ -1,0 +1,231 @@
+//! One connection: made, spoken over, and made again after a wait when it is lost. A future on the loop.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use evloop::net::{TcpStream, UnixStream};
+use evloop::{sleep, timeout};
+use futures_io::{AsyncRead, AsyncWrite};
+
+use super::Error;
+use super::client::Shared;
+use super::command::Command;
+use super::config::{Address, Config, Protocol};
+use super::parser::Parser;
+use super::value::Value;
+use crate::lock;
+
+/// How often a connection is read before others get their turn.
+const READS: u32 = 16;
+
+trait Stream: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Stream for T {}
+
+/// A connection and what has been read from it.
+struct Wire {
+    stream: Box<dyn Stream>,
+    parser: Parser,
+    /// What is being written, and how much of it has been.
+    writing: Vec<u8>,
+    written: usize,
+}
+
+/// However it ends, with its loop too, nobody waits in vain.
+struct Driving {
+    shared: Arc<Shared>,
+    index: usize,
+}
+
+impl Drop for Driving {
+    fn drop(&mut self) {
+        self.shared.close(Some(self.index));
+    }
+}
+
+pub(super) async fn drive(shared: Arc<Shared>, index: usize) {
+    let driving = Driving { shared, index };
+    let shared = &driving.shared;
+    let (first, longest) = shared.config.backoff;
+    let mut backoff = first;
+    while !lock(&shared.state).closed {
+        match within(shared.config.connect_timeout, connect(&shared.config)).await {
+            Ok(mut wire) => {
+                backoff = first;
+                shared.connected(index);
+                let error = poll_fn(|cx| wire.serve(shared, index, cx)).await;
+                shared.lost(index, &error);
+            }
+            Err(error) => shared.unavailable(&error),
+        }
+        pause(shared, index, backoff).await;
+        backoff = (backoff * 2).min(longest);
+    }
+}
+
+/// Waits, unless the client is closed meanwhile.
+async fn pause(shared: &Shared, index: usize, time: Duration) {
+    let mut sleep = sleep(time);
+    poll_fn(|cx| {
+        let mut state = lock(&shared.state);
+        if state.closed {
+            return Poll::Ready(());
+        }
+        if let Some(link) = state.links.get_mut(index) {
+            link.waker = Some(cx.waker().clone());
+        }
+        drop(state);
+        Pin::new(&mut sleep).poll(cx).map(drop)
+    })
+    .await;
+}
+
+async fn within<T>(time: Duration, future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    match timeout(time, future).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(Error::Unavailable(format!("no connection within {time:?}").into())),
+        Err(error) => Err(Error::Unavailable(error.to_string().into())),
+    }
+}
+
+fn unavailable(error: &std::io::Error) -> Error {
+    Error::Unavailable(error.to_string().into())
+}
+
+/// A connection on which the protocol is agreed.
+async fn connect(config: &Config) -> Result<Wire, Error> {
+    let stream: Box<dyn Stream> = match &config.address {
+        Address::Tcp(address) => {
+            let stream = TcpStream::connect(*address).await.map_err(|error| unavailable(&error))?;
+            stream.set_nodelay(true).map_err(|error| unavailable(&error))?;
+            Box::new(stream)
+        }
+        Address::Unix(path) => {
+            Box::new(UnixStream::connect(path).await.map_err(|error| unavailable(&error))?)
+        }
+    };
+    let mut wire = Wire { stream, parser: Parser::default(), writing: Vec::new(), written: 0 };
+    let auth = |command: Command, (user, password): &(String, String)| command.arg(user).arg(password);
+    let greeting = match (config.protocol, &config.auth) {
+        (Protocol::Resp3, None) => Some(Command::new("HELLO").arg("3")),
+        (Protocol::Resp3, Some(who)) => Some(auth(Command::new("HELLO").arg("3").arg("AUTH"), who)),
+        (Protocol::Resp2, Some(who)) => Some(auth(Command::new("AUTH"), who)),
+        (Protocol::Resp2, None) => None,
+    };
+    if let Some(greeting) = greeting {
+        greeting.write(&mut wire.writing);
+        match poll_fn(|cx| wire.ask(cx)).await? {
+            Value::Error(error) => return Err(Error::Unavailable(error.into())),
+            _ => return Ok(wire),
+        }
+    }
+    Ok(wire)
+}
+
+/// What has happened to a connection.
+fn lost(error: &std::io::Error) -> Error {
+    Error::Lost(error.to_string().into())
+}
+
+impl Wire {
+    /// Writes what is there to be written.
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
+        while let Some(rest) = self.writing.get(self.written..).filter(|rest| !rest.is_empty()) {
+            match Pin::new(&mut self.stream).poll_write(cx, rest) {
+                Poll::Ready(Ok(bytes)) => self.written += bytes,
+                Poll::Ready(Err(error)) => return Err(lost(&error)),
+                Poll::Pending => return Ok(false),
+            }
+        }
+        self.writing.clear();
+        self.written = 0;
+        Ok(true)
+    }
+
+    /// Reads what is there to be read; whether there was something.
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
+        match Pin::new(&mut self.stream).poll_read(cx, self.parser.space()) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(Ok(0)) => Err(Error::Lost("the server closed it".into())),
+            Poll::Ready(Ok(bytes)) => {
+                self.parser.filled(bytes);
+                Ok(true)
+            }
+            Poll::Ready(Err(error)) => Err(lost(&error)),
+        }
+    }
+
+    /// Sends what is there to be written, and takes one reply.
+    fn ask(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, Error>> {
+        loop {
+            match self.parser.reply() {
+                Ok(Some(reply)) => return Poll::Ready(Ok(reply)),
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            let moved = self.write(cx).and_then(|_| self.read(cx));
+            match moved {
+                Ok(true) => {}
+                Ok(false) => return Poll::Pending,
+                Err(Error::Lost(error)) => return Poll::Ready(Err(Error::Unavailable(error))),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// Sends commands and takes replies until the connection is lost.
+    fn serve(&mut self, shared: &Shared, index: usize, cx: &mut Context<'_>) -> Poll<Error> {
+        match self.turn(shared, index, cx) {
+            Ok(()) => Poll::Pending,
+            Err(Error::Protocol(what)) => Poll::Ready(Error::Lost(Error::Protocol(what).to_string().into())),
+            Err(error) => Poll::Ready(error),
+        }
+    }
+
+    fn turn(&mut self, shared: &Shared, index: usize, cx: &mut Context<'_>) -> Result<(), Error> {
+        let mut replies = Vec::new();
+        for _ in 0..READS {
+            let more = self.read(cx)?;
+            while let Some(reply) = self.parser.reply()? {
+                replies.push(reply);
+            }
+            if !replies.is_empty() {
+                shared.replies(index, &mut replies)?;
+            }
+            if !more {
+                return self.send(shared, index, cx);
+            }
+        }
+        self.send(shared, index, cx)?;
+        cx.waker().wake_by_ref();
+        Ok(())
+    }
+
+    /// Writes until everything is written or the kernel has enough.
+    fn send(&mut self, shared: &Shared, index: usize, cx: &mut Context<'_>) -> Result<(), Error> {
+        loop {
+            let mut state = lock(&shared.state);
+            if state.closed {
+                return Err(Error::Closed);
+            }
+            if shared.is_given_up(&state, index) {
+                return Err(Error::Lost("too many replies that nobody waits for are outstanding".into()));
+            }
+            let Some(link) = state.links.get_mut(index) else { return Ok(()) };
+            link.waker = Some(cx.waker().clone());
+            if self.writing.is_empty() {
+                if link.out.is_empty() {
+                    return Ok(());
+                }
+                std::mem::swap(&mut self.writing, &mut link.out);
+            }
+            drop(state);
+            if !self.write(cx)? {
+                return Ok(());
+            }
+        }
+    }
+}
