@@ -19,6 +19,7 @@
 -export([callback_dispatcher/0, callback_begin/1, callback_answer/2, callback_names/1, parcel_open/1]).
 -export([schedule_begin/1, schedule_answer/2, schedule_continue/1]).
 -export([caught_up/2]).
+-export([reply_register/3, reply_end/3, reply_counters/0, reply_limit/1]).
 -export([atom_limit/1, term_limit/1, traceback/2, stats/0]).
 
 -export_type([context/0, binding/0, ticket/0, parcel/0, continuation/0, event_loop/0, target/0, op/0, id/0, task/0, stream/0, waiter/0]).
@@ -278,6 +279,19 @@ atom_limit(_Limit) -> erlang:nif_error(not_loaded).
 
 -spec term_limit(non_neg_integer()) -> ok.
 term_limit(_Limit) -> erlang:nif_error(not_loaded).
+
+%% @doc Correlated replies, see `py_reply'.
+-spec reply_register(term(), pid(), timeout()) -> {ok, reference()} | {error, atom()}.
+reply_register(_Name, _Pid, _Timeout) -> erlang:nif_error(not_loaded).
+
+-spec reply_end(term(), success | error | cancelled, term()) -> boolean().
+reply_end(_Who, _State, _Value) -> erlang:nif_error(not_loaded).
+
+-spec reply_counters() -> #{atom() => non_neg_integer()}.
+reply_counters() -> erlang:nif_error(not_loaded).
+
+-spec reply_limit(non_neg_integer()) -> ok.
+reply_limit(_Limit) -> erlang:nif_error(not_loaded).
 
 -spec traceback(binary(), binary()) -> binary() | undefined.
 traceback(_Class, _Text) -> erlang:nif_error(not_loaded).

@@ -20,13 +20,14 @@ from typing import Any
 MAY_KNOW: dict[str, set[str]] = {
     "evloop": set(),
     "dag": {"evloop"},
+    "waiters": {"evloop"},
     "pyrt": set(),
     "pyloop": {"evloop", "pyrt"},
     "pyext": {"pyloop"},
     "loader": set(),
-    "nif": {"evloop", "dag", "pyrt", "pyloop"},
+    "nif": {"evloop", "dag", "waiters", "pyrt", "pyloop"},
     # The same source once more.
-    "fuzz": {"evloop", "dag", "pyrt", "pyloop"},
+    "fuzz": {"evloop", "dag", "waiters", "pyrt", "pyloop"},
     "bench-client": set(),
     "bench-evloop": {"evloop"},
 }

@@ -222,7 +222,12 @@ def test_every_name_of_the_vm_can_be_imported_without_it() -> None:
     ]
     here = set(importlib.import_module("erlang._standalone").__all__)
     assert set(names) - here == set()
-    assert here - set(names) <= {"async_call", "reply"}, "these come with loops that the VM drives"
+    assert here - set(names) == set()
+
+
+def test_replies_need_the_vm_and_say_so() -> None:
+    with pytest.raises(RuntimeError, match="erlang.reply needs the Erlang VM"):
+        erlang.reply.register("name")
 
 
 def test_a_spawned_task_that_nobody_holds_lives() -> None:

@@ -46,6 +46,8 @@ def __getattr__(name: str) -> Any:
         from . import _policy
 
         return getattr(_policy, name)
+    if name == "reply":
+        return importlib.import_module(".reply", __name__)
     # The VM puts its side of the bridge there before any Python code runs.
     in_the_vm = f"{__name__}._bridge" in sys.modules
     module = importlib.import_module("._beam" if in_the_vm else "._standalone", __name__)

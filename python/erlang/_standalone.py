@@ -9,7 +9,6 @@ _FUNCTIONS = (
     "atom",
     "call",
     "consume_time_slice",
-    "reply",
     "schedule",
     "schedule_inline",
     "schedule_py",
@@ -42,7 +41,7 @@ _TYPES: dict[str, type] = {
 __all__ = [*_FUNCTIONS, *_TYPES]
 
 
-def _refuse(name: str) -> NoReturn:
+def refuse(name: str) -> NoReturn:
     raise RuntimeError(
         f"erlang.{name} needs the Erlang VM, and this Python runs without it: call this code from Erlang, as "
         "with py:call/3"
@@ -51,7 +50,7 @@ def _refuse(name: str) -> NoReturn:
 
 def _function(name: str) -> Any:
     def function(*args: Any, **kwargs: Any) -> NoReturn:
-        _refuse(name)
+        refuse(name)
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = "erlang"
@@ -61,7 +60,7 @@ def _function(name: str) -> Any:
 
 def _type(name: str, base: type) -> Any:
     def new(cls: type, *args: Any, **kwargs: Any) -> NoReturn:
-        _refuse(name)
+        refuse(name)
 
     body = {"__new__": new, "__module__": "erlang", "__doc__": "Comes from the Erlang VM."}
     return type(name, (base,), body)

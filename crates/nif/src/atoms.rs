@@ -7,6 +7,7 @@ rustler::atoms! {
     undefined,
     dropped,
     timeout,
+    py_reply,
     badarg,
     overloaded,
     not_started,

@@ -10,11 +10,12 @@ use pyrt::{
 use rustler::sys::ErlNifTerm;
 use rustler::{Env, Term};
 
+use crate::bell::{self, Bell};
 use crate::convert::text_of;
 use crate::job::Job;
 use crate::marker::Marker;
 use crate::terms::{Atom, Opaque, Pid, Ref, Saved};
-use crate::{atoms, callback, event_loop, marker, output, processes, promise, slice, threads};
+use crate::{atoms, callback, event_loop, marker, output, processes, promise, replies, slice, threads};
 
 /// The names of the Erlang functions that Python may call.
 pub(crate) static FUNCTIONS: RwLock<Option<HashSet<String>>> = RwLock::new(None);
@@ -32,6 +33,7 @@ pub(crate) struct Bridge {
     reference: Type<Ref>,
     opaque: Type<Opaque>,
     marker: Type<Marker>,
+    bell: Type<Bell>,
     cache: Guarded<Cache>,
     /// The classes whose instances have `isoformat`.
     moments: Fixed,
@@ -64,6 +66,7 @@ confined!(Bridge {
     reference,
     opaque,
     marker,
+    bell,
     cache,
     moments,
     interrupted,
@@ -92,6 +95,7 @@ impl Traverse for Bridge {
         self.reference.traverse(visit)?;
         self.opaque.traverse(visit)?;
         self.marker.traverse(visit)?;
+        self.bell.traverse(visit)?;
         self.moments.traverse(visit)?;
         self.interrupted.traverse(visit)?;
         self.erlang_error.traverse(visit)?;
@@ -122,6 +126,22 @@ impl Module for Bridge {
             c"async_call",
             promise::async_call,
             c"async_call(loop, future, name, /, *args)\n--\n\nCalls it; the answer completes the future.",
+        ),
+        Function::fast(c"bell", bell::bell, c"bell()\n--\n\nSomething to wait for, until it rings."),
+        Function::fast(
+            c"reply_register",
+            replies::reply_register,
+            c"reply_register(name, deliver, seconds, /)\n--\n\nA waiter: its number, or why there is none.",
+        ),
+        Function::fast(
+            c"reply_end",
+            replies::reply_end,
+            c"reply_end(name, number, state, value, /)\n--\n\nEnds a waiter. Whether this call did.",
+        ),
+        Function::fast(
+            c"reply_counters",
+            replies::reply_counters,
+            c"reply_counters()\n--\n\nWhat has happened to waiters so far.",
         ),
         Function::fast(c"event_loop", event_loop::any, c"event_loop()\n--\n\nOne of the loops that Erlang owns."),
         Function::fast(c"sleep", callback::sleep, c"sleep(seconds, /)\n--\n\nSleeps, until interrupted."),
@@ -178,6 +198,7 @@ impl Module for Bridge {
             reference: Type::add_to(py, &module, None)?,
             opaque: Type::add_to(py, &module, None)?,
             marker: Type::add_to(py, &module, None)?,
+            bell: Type::add_to(py, &module, None)?,
             cache: Guarded::new(Cache(HashMap::new())),
             moments: moments.into(),
             interrupted: Imported::new(c"erlang._beam", c"Interrupted"),
@@ -261,6 +282,10 @@ impl Bridge {
     /// What `schedule` and kin return.
     pub(crate) fn marker(&self, py: Attached<'_>, marker: Marker) -> PyResult<Owned> {
         Ok(self.marker.create(py, marker)?.into_object())
+    }
+
+    pub(crate) fn bell(&self, py: Attached<'_>, bell: Bell) -> PyResult<Owned> {
+        Ok(self.bell.create(py, bell)?.into_object())
     }
 
     pub(crate) fn as_marker<'a>(&self, object: Borrowed<'a>) -> Option<Instance<'a, Marker>> {

@@ -59,7 +59,7 @@ pub(crate) struct Suspension {
 }
 
 impl Suspension {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { inbox: Inbox::new(), answered: AtomicBool::new(false) }
     }
 
@@ -274,9 +274,17 @@ pub(crate) fn sleep(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> PyResu
     };
     let length = Duration::try_from_secs_f64(seconds.to_f64(py)?)
         .map_err(|_| Fault::value_error("sleep length must be non-negative, and a number").raise(py))?;
-    let deadline = Instant::now().checked_add(length);
+    rest(py, bridge, &Arc::new(Suspension::new()), Instant::now().checked_add(length))
+}
+
+/// Waits for a nudge, an interrupt or a deadline.
+pub(crate) fn rest(
+    py: Attached<'_>,
+    bridge: &Bridge,
+    suspension: &Arc<Suspension>,
+    deadline: Option<Instant>,
+) -> PyResult<()> {
     let Some(interpreter) = python::interpreter() else { return Err(Fault::runtime("no Python").raise(py)) };
-    let suspension = Arc::new(Suspension::new());
     let runner = Runner::current();
     let seat = Seat::current();
     if let Some(seat) = &seat {
