@@ -186,7 +186,7 @@ a_second_answer_is_told_that_it_lost(_Config) ->
 a_name_is_taken_until_its_waiter_ends(_Config) ->
     {ok, Waiter} = py_reply:register(<<"taken">>),
     {error, already_registered} = py_reply:register(<<"taken">>),
-    {error, {<<"AlreadyRegistered">>, _}} = py:eval("__import__('erlang').reply.register('taken')"),
+    {error, {<<"AlreadyRegisteredError">>, _}} = py:eval("__import__('erlang').reply.register('taken')"),
     true = py_reply:cancel(<<"taken">>),
     {error, {cancelled, _}} = py_reply:await(Waiter),
     {ok, Again} = py_reply:register(<<"taken">>),
@@ -273,7 +273,7 @@ more_than_the_limit_are_refused(_Config) ->
         {ok, _} = py_reply:register({limit, 1}),
         {ok, Second} = py_reply:register({limit, 2}),
         {error, overloaded} = py_reply:register({limit, 3}),
-        {error, {<<"Overloaded">>, _}} = py:eval("__import__('erlang').reply.register('over')"),
+        {error, {<<"OverloadedError">>, _}} = py:eval("__import__('erlang').reply.register('over')"),
         true = py_reply:complete(Second, done),
         {ok, done} = py_reply:await(Second),
         {ok, _} = py_reply:register({limit, 3})
@@ -362,7 +362,7 @@ ends_are_exceptions_in_python(_Config) ->
      end || {Seen, End} <- [{{<<"success">>, 1}, fun(W) -> py_reply:complete(W, 1) end},
                             {{<<"ReplyError">>, <<"no">>}, fun(W) -> py_reply:complete(W, {error, no}) end},
                             {{<<"ReplyError">>, <<"timeout">>}, fun(W) -> py_reply:complete(W, {error, timeout}) end},
-                            {{<<"ReplyCancelled">>, 5}, fun(W) -> py_reply:cancel(W, 5) end}]],
+                            {{<<"ReplyCancelledError">>, 5}, fun(W) -> py_reply:cancel(W, 5) end}]],
     {ok, {<<"TimeoutError">>, none}} = py:call(replies, end_of, [<<"ending">>, 0.001]).
 
 what_does_not_convert_ends_no_waiter(_Config) ->

@@ -226,7 +226,7 @@ def test_every_name_of_the_vm_can_be_imported_without_it() -> None:
 
 
 def test_replies_need_the_vm_and_say_so() -> None:
-    with pytest.raises(RuntimeError, match="erlang.reply needs the Erlang VM"):
+    with pytest.raises(RuntimeError, match=r"erlang\.reply needs the Erlang VM"):
         erlang.reply.register("name")
 
 

@@ -4,12 +4,13 @@
     ...
     value = await waiter                         # or waiter.wait(), where no event loop runs
 
-    erlang.reply.complete("trace-17", value)     # elsewhere; in Erlang: py_reply:complete(<<"trace-17">>, {ok, Value})
+    erlang.reply.complete("trace-17", value)     # elsewhere; or py_reply:complete/2, in Erlang
 
 A waiter ends exactly once. It can be awaited under asyncio, on any loop, and under trio.
 """
 
 import asyncio
+import contextlib
 import sys
 import threading
 from collections.abc import Callable, Generator
@@ -18,9 +19,9 @@ from typing import Any
 from . import _standalone
 
 __all__ = [
-    "AlreadyRegistered",
-    "Overloaded",
-    "ReplyCancelled",
+    "AlreadyRegisteredError",
+    "OverloadedError",
+    "ReplyCancelledError",
     "ReplyError",
     "Waiter",
     "cancel",
@@ -39,11 +40,11 @@ def _vm() -> Any:
     return sys.modules.get("erlang._bridge") or _standalone.refuse("reply")
 
 
-class AlreadyRegistered(ValueError):
+class AlreadyRegisteredError(ValueError):
     """Somebody waits for that name."""
 
 
-class Overloaded(RuntimeError):
+class OverloadedError(RuntimeError):
     """As many wait as may."""
 
 
@@ -55,8 +56,14 @@ class ReplyError(Exception):
         self.reason = reason
 
 
-class ReplyCancelled(ReplyError):
+class ReplyCancelledError(ReplyError):
     """There will be no answer."""
+
+
+_REFUSALS: dict[str, type[Exception]] = {
+    "already_registered": AlreadyRegisteredError,
+    "overloaded": OverloadedError,
+}
 
 
 class Waiter:
@@ -69,8 +76,7 @@ class Waiter:
         self._wake: Callable[[], object] | None = None
         number = _vm().reply_register(trace_id, self._deliver, timeout)
         if isinstance(number, str):
-            refusal = {"already_registered": AlreadyRegistered, "overloaded": Overloaded}.get(number, RuntimeError)
-            raise refusal(f"{trace_id!r}: {number}")
+            raise _REFUSALS.get(number, RuntimeError)(f"{trace_id!r}: {number}")
         self._number: int = number
 
     @property
@@ -155,11 +161,9 @@ class Waiter:
         with self._lock:
             self._end, wake = (state, value), self._wake
         if wake is not None:
-            try:
+            # One whose loop is closed waits no more.
+            with contextlib.suppress(RuntimeError):
                 wake()
-            except RuntimeError:
-                # Its loop is closed: nobody waits any more.
-                pass
 
     def _answer(self) -> Any:
         state, value = self._end or ("cancelled", "interrupted")
@@ -169,14 +173,14 @@ class Waiter:
             raise TimeoutError(f"no reply to {self.trace_id!r}")
         if isinstance(value, Exception):
             raise value
-        raise (ReplyCancelled if state == "cancelled" else ReplyError)(value)
+        raise (ReplyCancelledError if state == "cancelled" else ReplyError)(value)
 
     def __repr__(self) -> str:
         return f"<Waiter {self.trace_id!r} {self.state}>"
 
 
 def register(trace_id: Any, timeout: float | None = TIMEOUT) -> Waiter:
-    """Waits for the answer to a name, for so many seconds. Raises `AlreadyRegistered` or `Overloaded`."""
+    """Waits for the answer to a name, for so many seconds. Raises `AlreadyRegisteredError` or `OverloadedError`."""
     return Waiter(trace_id, timeout)
 
 
