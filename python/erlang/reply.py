@@ -180,7 +180,7 @@ class Waiter:
 
 
 def register(trace_id: Any, timeout: float | None = TIMEOUT) -> Waiter:
-    """Waits for the answer to a name, for so many seconds. Raises `AlreadyRegisteredError` or `OverloadedError`."""
+    """Waits for the answer to a name, for so many seconds; refused as one of the errors above."""
     return Waiter(trace_id, timeout)
 
 
