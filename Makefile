@@ -21,7 +21,7 @@ VENV = $(PY_BUILD)/venv/bin
 PY_SOURCES = $(wildcard tools python pytests bench fuzz)
 
 # The crates that know Python are built for one Python at a time, below its own directory.
-PY_CRATES = pyrt pyloop pyext
+PY_CRATES = pyrt pyloop web pyext
 # Those that know the BEAM too find libpython when they are loaded.
 NIF_CRATES = loader nif fuzz
 FOR_PYTHON = PYO3_PYTHON=$(abspath $(VENV)/python) CARGO_TARGET_DIR=$(abspath $(PY_BUILD))/target $(CARGO)

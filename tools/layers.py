@@ -23,11 +23,12 @@ MAY_KNOW: dict[str, set[str]] = {
     "waiters": {"evloop"},
     "pyrt": set(),
     "pyloop": {"evloop", "pyrt"},
-    "pyext": {"pyloop"},
+    "web": {"evloop", "pyrt", "pyloop"},
+    "pyext": {"pyloop", "web"},
     "loader": set(),
-    "nif": {"evloop", "dag", "waiters", "pyrt", "pyloop"},
+    "nif": {"evloop", "dag", "waiters", "pyrt", "pyloop", "web"},
     # The same source once more.
-    "fuzz": {"evloop", "dag", "waiters", "pyrt", "pyloop"},
+    "fuzz": {"evloop", "dag", "waiters", "pyrt", "pyloop", "web"},
     "bench-client": set(),
     "bench-evloop": {"evloop"},
 }

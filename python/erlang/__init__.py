@@ -23,6 +23,7 @@ from ._spawn import spawn_task
 
 if TYPE_CHECKING:
     from ._policy import EventLoopPolicy, get_event_loop_policy, install
+    from ._serve import serve
 
 __all__ = [
     "ErlangEventLoop",
@@ -34,6 +35,7 @@ __all__ = [
     "install",
     "new_event_loop",
     "run",
+    "serve",
     "sleep",
     "spawn_task",
 ]
@@ -48,6 +50,10 @@ def __getattr__(name: str) -> Any:
         return getattr(_policy, name)
     if name == "reply":
         return importlib.import_module(".reply", __name__)
+    if name == "serve":
+        from ._serve import serve
+
+        return serve
     # The VM puts its side of the bridge there before any Python code runs.
     in_the_vm = f"{__name__}._bridge" in sys.modules
     module = importlib.import_module("._beam" if in_the_vm else "._standalone", __name__)

@@ -1,4 +1,7 @@
-"""`python -m erlang`: version, Python, mode, and whether the loop works here."""
+"""`python -m erlang`: version, Python, mode, and whether the loop works here.
+
+`python -m erlang serve module:app` is the web server.
+"""
 
 import asyncio
 import os
@@ -69,6 +72,10 @@ CHECKS: dict[str, Callable[[], str]] = {
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["serve"]:
+        from ._serve import main as serve
+
+        return serve(sys.argv[2:])
     print(f"erlang     {__version__}")
     print(f"python     {platform.python_version()} ({sys.executable})")
     print(f"mode       {detect_mode().value}")

@@ -1,15 +1,16 @@
 """Owns the requests that Erlang gives to WSGI apps (PEP 3333): the environment of one, and its response.
 
-Called on the thread of a context, never on an event loop's.
+Called on the thread of a context or of an executor, never on an event loop's.
 """
 
+import asyncio
 import io
 import logging
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ._apps import find
+from ._apps import Receive, Scope, Send, find
 
 logger = logging.getLogger("erlang.wsgi")
 
@@ -107,3 +108,53 @@ def respond(app: Callable[[Environ, Any], Iterable[bytes]], environment: Environ
         if close is not None:
             close()
     return collected.response()
+
+
+class as_asgi:  # noqa: N801 (called like a function)
+    """A WSGI app as an ASGI app: each request runs on a thread of the loop's executor, never on the loop."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"a WSGI app does not serve {scope['type']}")
+        pieces = []
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return
+            pieces.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                break
+        environment = environ(of_scope(scope), b"".join(pieces))
+        loop = asyncio.get_running_loop()
+        status, headers, body = await loop.run_in_executor(None, respond, self._app, environment)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+def of_scope(scope: Scope) -> dict[str, Any]:
+    """The environment of a request that came by ASGI."""
+    found: dict[str, Any] = {
+        "REQUEST_METHOD": scope["method"],
+        "SCRIPT_NAME": scope.get("root_path", "").encode(),
+        "PATH_INFO": scope["path"].removeprefix(scope.get("root_path", "")).encode(),
+        "QUERY_STRING": scope["query_string"],
+        "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
+        "wsgi.url_scheme": scope["scheme"],
+    }
+    for (host, port), address in (
+        (("REMOTE_ADDR", "REMOTE_PORT"), scope.get("client")),
+        (("SERVER_NAME", "SERVER_PORT"), scope.get("server")),
+    ):
+        if address is not None:
+            found[host] = address[0]
+            if address[1] is not None:
+                found[port] = str(address[1])
+    for name, value in scope["headers"]:
+        key = name.decode("latin-1").upper().replace("-", "_")
+        key = key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}"
+        before = found.get(key)
+        found[key] = value if before is None else before + (b"; " if name == b"cookie" else b", ") + value
+    return found

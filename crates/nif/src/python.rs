@@ -30,7 +30,12 @@ pub(crate) struct Choice {
     pub(crate) packages: String,
 }
 
-static BUILTINS: [pyrt::Builtin; 2] = [(c"erlang._bridge", bridge::init), (c"erlang._native", native)];
+static BUILTINS: [pyrt::Builtin; 3] =
+    [(c"erlang._bridge", bridge::init), (c"erlang._native", native), (c"erlang._web", web)];
+
+extern "C" fn web() -> pyrt::RawObject {
+    web::init()
+}
 
 extern "C" fn native() -> pyrt::RawObject {
     pyloop::init()
