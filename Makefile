@@ -34,7 +34,7 @@ FOR_NIF = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(abspath $(VENV)/python) \
 FOR_ERLANG = PYTHON=$(abspath $(VENV)/python) REBAR_BASE_DIR=$(CURDIR)/build/erl
 
 # What is quick to fail stands first.
-TESTS = test-rust test-python test-erlang test-fuzz test-release test-vm test-loop test-programs test-install test-free-threaded \
+TESTS = test-rust test-python test-web test-erlang test-fuzz test-release test-vm test-loop test-programs test-install test-free-threaded \
 	conformance conformance-vm conformance-suites test-loom test-tools test-tsan
 
 # The steps stand in their order; cargo and pytest use the cores by themselves.
@@ -76,6 +76,9 @@ test-python: setup ## the tests of the crates that do, in Rust and in PYTHON
 
 test-loop: setup ## the loop's tests, on stdlib's loop and on ours
 	LOOPS=$${LOOPS:-stdlib,ours} tools/test_env.sh python -m pytest pytests/loop
+
+test-web: setup ## the web server: HTTP/1.1, WebSocket and ASGI, rule by rule
+	tools/test_env.sh python -m pytest pytests/web
 
 test-erlang: setup ## the Common Test suites (SUITE=py_SUITE for one)
 	$(FOR_ERLANG) tools/test_erlang.sh $(SUITE)
@@ -156,7 +159,7 @@ lint-python: setup
 	$(VENV)/ruff check $(PY_SOURCES)
 	$(VENV)/ruff format --check $(PY_SOURCES)
 	$(VENV)/mypy $(PY_SOURCES)
-	for part in conformance docs erlang loop programs seeds soak; do \
+	for part in conformance docs erlang loop programs seeds soak web; do \
 	    MYPYPATH=pytests/$$part:pytests/seeds $(VENV)/mypy pytests/$$part/*.py || exit 1; done
 
 lint-erlang: setup

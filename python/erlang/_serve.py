@@ -141,7 +141,7 @@ class Server:
     options: Options = field(default_factory=Options)
 
     async def start(self) -> None:
-        """Begins to listen, once the app has started."""
+        """Begins to listen, once the app has started: at `address`."""
         loop = asyncio.get_running_loop()
         if not isinstance(loop, ErlangEventLoop):
             raise RuntimeError("the web server needs a loop of erlang: erlang.run, or erlang.new_event_loop")
@@ -180,11 +180,7 @@ class Server:
                 reuse_port=options.reuse_port,
             )
 
-    @property
-    def address(self) -> tuple[str, int]:
-        """Where it listens."""
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return host, port
+        self.address: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
 
     async def stop(self, timeout: float | None = None) -> None:
         """Takes no more connections; what is served has time to come to its end, and is cancelled then."""

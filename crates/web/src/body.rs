@@ -88,6 +88,8 @@ impl Body {
                     [] | [b'\r'] => return Ok(Taken::More(used)),
                     _ => return Err(BAD),
                 },
+                // A line without a digit is a size of 0 to the parser.
+                State::Size if rest.first().is_some_and(|byte| !byte.is_ascii_hexdigit()) => return Err(BAD),
                 State::Size => match httparse::parse_chunk_size(rest) {
                     Ok(Status::Complete((length, 0))) => {
                         used += length;

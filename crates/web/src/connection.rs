@@ -337,7 +337,11 @@ impl Connection {
             // Not by the task that is at it.
             return self.soon(py, this);
         }
-        if self.retire(py, exchange)? { self.rest(py) } else { Ok(()) }
+        if !self.retire(py, exchange)? {
+            return Ok(());
+        }
+        self.rest(py)?;
+        self.flow(py)
     }
 
     fn soon(&self, py: Attached<'_>, this: This<'_>) -> PyResult<()> {

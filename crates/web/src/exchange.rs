@@ -247,7 +247,7 @@ impl Exchange {
 
     /// How much waits for the app.
     pub(crate) fn waiting(&self, py: Attached<'_>) -> PyResult<usize> {
-        self.incoming.with(py, |incoming| incoming.size)
+        if self.is_ended(py)? { Ok(0) } else { self.incoming.with(py, |incoming| incoming.size) }
     }
 
     fn receive(py: Attached<'_>, this: This<'_>) -> PyResult<Owned> {
