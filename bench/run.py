@@ -24,11 +24,11 @@ import stats
 from model import Arm, Case, Metric, Suite
 from results import ArmResult, Hotspot, RowResult, SuiteResult, save
 from rounds import Line, Samples, command, run_rounds
-from suites import beam, evloop, loops, pyloop
+from suites import beam, dag, evloop, loops, pyloop
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTIAL = ROOT / "build" / "bench"
-SUITES = {suite.id: suite for suite in (evloop.SUITE, pyloop.SUITE, beam.SUITE, loops.SUITE)}
+SUITES = {suite.id: suite for suite in (evloop.SUITE, pyloop.SUITE, beam.SUITE, loops.SUITE, dag.SUITE)}
 
 
 def arm_result(arm: Arm, metric: Metric, lines: Sequence[Line]) -> ArmResult:

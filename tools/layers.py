@@ -30,6 +30,7 @@ MAY_KNOW: dict[str, set[str]] = {
     # The same source once more.
     "fuzz": {"evloop", "dag", "waiters", "pyrt", "pyloop", "web"},
     "bench-client": set(),
+    "bench-dag": {"dag", "evloop"},
     "bench-evloop": {"evloop"},
 }
 
