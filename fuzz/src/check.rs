@@ -7,7 +7,7 @@ use rustler::{Env, Term};
 use super::recipe;
 use crate::beam::Mail;
 use crate::bridge::Bridge;
-use crate::convert::{Refused, to_python, to_term};
+use crate::convert::{Leaf, Refused, to_python, to_term};
 use crate::python;
 
 /// Looks at one input. Its first byte says which way it goes.
@@ -39,7 +39,9 @@ fn from_term(py: Attached<'_>, bridge: &Bridge, data: &[u8]) {
 fn from_object(py: Attached<'_>, bridge: &Bridge, data: &[u8]) {
     let object = make(py, data).unwrap_or_else(|raised| panic!("not made: {}", raised.take(py).describe(py)));
     let mail = Mail::new().expect("an environment");
-    match to_term(py, bridge, mail.env(), &object) {
+    let made = to_term(py, bridge, mail.env(), &object);
+    small(py, &object, made.as_ref().ok().copied());
+    match made {
         // A key that was hashed may be a list now, and two keys one; nothing else may go wrong on the way back.
         Ok(term) => match to_python(py, bridge, term) {
             Ok(object) => settle(py, bridge, &object),
@@ -69,9 +71,18 @@ fn settle(py: Attached<'_>, bridge: &Bridge, object: &Obj) {
             return explain(py, refused, false);
         }
     };
+    small(py, object, Some(first));
     let again = to_python(py, bridge, first).unwrap_or_else(|refused| lost(py, refused));
     let second = to_term(py, bridge, mail.env(), &again).unwrap_or_else(|refused| lost(py, refused));
     assert!(same(first, second), "{first:?} has become {second:?}");
+}
+
+/// What is small enough to be left in a slot is the same term there.
+fn small(py: Attached<'_>, object: &Obj, term: Option<Term<'_>>) {
+    let Some(leaf) = Leaf::of(py, object) else { return };
+    let mail = Mail::new().expect("an environment");
+    let small = leaf.term(mail.env());
+    assert!(term.is_some_and(|term| same(term, small)), "left as {small:?}, made as {term:?}");
 }
 
 fn same(one: Term<'_>, other: Term<'_>) -> bool {
