@@ -40,7 +40,7 @@ TESTS = test-rust test-python test-web test-erlang test-fuzz test-release test-v
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup ext pythons otp run run-evloop test $(TESTS) test-matrix fuzz test-valgrind report-uvloop soak chaos lint \
+.PHONY: help setup ext pythons otp run run-evloop run-dag test $(TESTS) test-matrix fuzz test-valgrind report-uvloop soak chaos lint \
 	lint-layers lint-rust lint-python lint-erlang fmt bench doctor clean
 
 help: ## this list
@@ -64,6 +64,9 @@ run: setup ## the tour: Python in the Erlang VM, shown live; then, on a terminal
 
 run-evloop: setup ## the tour of the event loop, from Rust
 	$(CARGO) run --release -p evloop --example tour
+
+run-dag: setup ## a feed made of data in a real Redis: the graph beside threads that block, and a picture of a run
+	$(CARGO) run --release -p dag --example feed
 
 test: $(TESTS) ## all the tests
 

@@ -29,7 +29,7 @@ impl Command {
     }
 
     /// Appends it to what is to be sent.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    pub fn write(&self, out: &mut Vec<u8>) {
         number(out, b'*', self.arguments);
         out.extend_from_slice(&self.body);
     }
