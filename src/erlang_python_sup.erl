@@ -16,11 +16,12 @@ start_link() ->
 -spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init([]) ->
     %% Owned here, so that they outlive those who write to them.
-    _ = [ets:new(Table, [named_table, public, {read_concurrency, true}]) || Table <- [py_callbacks, py_contexts, py_loops, py_asgi_streams]],
+    Tables = [py_callbacks, py_contexts, py_subinterps, py_loops, py_asgi_streams],
+    _ = [ets:new(Table, [named_table, public, {read_concurrency, true}]) || Table <- Tables],
     _ = py_state:table(),
     Flags = #{strategy => one_for_one, intensity => 20, period => 10},
-    Workers = [worker(Module) || Module <- [py_callback, py_output, py_logger, py_pool]],
-    {ok, {Flags, Workers ++ [supervisor(py_context_sup), supervisor(py_loop_sup)]}}.
+    Workers = [worker(Module) || Module <- [py_callback, py_output, py_logger, py_pool, py_subinterp_pool]],
+    {ok, {Flags, Workers ++ [supervisor(py_context_sup), supervisor(py_subinterp_sup), supervisor(py_loop_sup)]}}.
 
 worker(Module) ->
     #{id => Module, start => {Module, start_link, []}}.

@@ -159,16 +159,17 @@ async_gather(Calls, Timeout) ->
 
 %% @equiv parallel(Calls, 30000)
 -spec parallel([{name(), name(), [term()]} | {name(), name(), [term()], kwargs()}]) ->
-          {ok, [term()]} | {error, {parallel_failed, [{pos_integer(), term()}]}}.
+          {ok, [term()]} | {error, term()}.
 parallel(Calls) ->
     parallel(Calls, ?TIMEOUT).
 
-%% @doc Calls functions at once, each on a context of the pool, and waits for all of them: their results in order, or which of
-%% them failed, counted from 1, and why. With a GIL they take turns, except where they wait or compute outside of Python.
+%% @doc Calls functions at once and waits for all of them: their results in order, or `{error, {parallel_failed, [{Index, Reason}]}}' with
+%% those that failed, counted from 1. They really run at the same time, in interpreters of their own (Python 3.12 and later) or
+%% without a GIL: see {@link py_subinterp_pool}. On older Pythons they take turns, except where they wait or compute outside of Python.
 -spec parallel([{name(), name(), [term()]} | {name(), name(), [term()], kwargs()}], timeout()) ->
-          {ok, [term()]} | {error, {parallel_failed, [{pos_integer(), term()}]}}.
+          {ok, [term()]} | {error, term()}.
 parallel(Calls, Timeout) when is_list(Calls) ->
-    py_gather:on_pool(Calls, Timeout);
+    py_subinterp_pool:parallel(Calls, Timeout);
 parallel(Calls, Timeout) ->
     erlang:error(badarg, [Calls, Timeout]).
 
@@ -483,10 +484,18 @@ stats() ->
 %% @doc How Python code runs in parallel here.
 -spec execution_mode() -> free_threaded | subinterp | multi_executor.
 execution_mode() ->
-    case own(execution_mode, []) of
-        {ok, <<"free_threaded">>} -> free_threaded;
-        {ok, <<"subinterp">>} -> subinterp;
-        {ok, _} -> multi_executor
+    %% Python is chosen once per VM.
+    case persistent_term:get({?MODULE, execution_mode}, undefined) of
+        undefined ->
+            Mode = case own(execution_mode, []) of
+                       {ok, <<"free_threaded">>} -> free_threaded;
+                       {ok, <<"subinterp">>} -> subinterp;
+                       {ok, _} -> multi_executor
+                   end,
+            persistent_term:put({?MODULE, execution_mode}, Mode),
+            Mode;
+        Mode ->
+            Mode
     end.
 
 own(Function, Args) ->

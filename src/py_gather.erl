@@ -1,8 +1,8 @@
 %% @private
-%% @doc Several calls at once, awaited together: on one event loop, or on the contexts of the pool.
+%% @doc Several calls at once, awaited together: on one event loop, or on contexts.
 -module(py_gather).
 
--export([on_loop/2, on_pool/2]).
+-export([on_loop/2, at_once/3]).
 
 -type call() :: {py:name(), py:name(), [term()]} | {py:name(), py:name(), [term()], py:kwargs()}.
 
@@ -14,9 +14,11 @@ on_loop(Calls, Timeout) ->
     Start = fun({Module, Function, Args, Kwargs}) -> py_loop:create_task(Loop, Module, Function, Args, Kwargs) end,
     all(Start, gather_failed, Calls, Timeout).
 
--spec on_pool([call()], timeout()) -> {ok, [term()]} | {error, {parallel_failed, failed()}}.
-on_pool(Calls, Timeout) ->
-    Start = fun({Module, Function, Args, Kwargs}) -> py:call_async(Module, Function, Args, Kwargs) end,
+-spec at_once(py_nif:target(), [call()], timeout()) -> {ok, [term()]} | {error, {parallel_failed, failed()}}.
+at_once(Target, Calls, Timeout) ->
+    Start = fun({Module, Function, Args, Kwargs}) ->
+                py_request:task(Target, py_response, call, {Module, Function}, Args, Kwargs)
+            end,
     all(Start, parallel_failed, Calls, Timeout).
 
 all(Start, Failure, Calls, Timeout) ->

@@ -9,6 +9,7 @@
 -export([submit/8, look/2, task_start/7, cancel/1, wait/2, wait_over/1]).
 -export([task_cancel/1, task_forget/1, task_interrupt/1]).
 -export([context_new/0, context_close/1, context_bind/3, context_unbind/1, context_is_bound/1]).
+-export([subinterp_start/1, subinterp_waits/1, subinterp_stats/0]).
 -export([loop_start/2, loop_arm/2, loop_ready/1, loop_stop/1, submit_task/7, submit_result/7, submit_call/6, submit_coroutine/6]).
 -export([event_loop_new/0, event_loop_destroy/1, event_loop_set_worker/2, event_loop_set_router/2, event_loop_wakeup/1]).
 -export([event_loop_arm/2, add_reader/3, add_writer/3, remove_reader/2, remove_writer/2, call_later/3, cancel_timer/2]).
@@ -38,7 +39,7 @@
 -type fd_ref() :: reference().
 -type timer_ref() :: reference().
 -type event() :: {CallbackId :: non_neg_integer(), read | write | timer}.
--type target() :: pool | context() | binding() | ticket() | event_loop() | {nested, event_loop()}.
+-type target() :: pool | subinterp | context() | binding() | ticket() | event_loop() | {nested, event_loop()}.
 -type op() :: call | call_ref | eval | exec | collect | collect_eval | task | drain.
 -type id() :: non_neg_integer().
 
@@ -56,6 +57,18 @@ start(_Home, _Program, _Packages) -> erlang:nif_error(not_loaded).
 
 -spec context_new() -> {ok, context()} | {error, term()}.
 context_new() -> erlang:nif_error(not_loaded).
+
+%% @doc A new context with an interpreter of its own. The caller is sent `{py_context, Tag, ready}' when that is there, or
+%% `{py_context, Tag, {error, Text}}'.
+-spec subinterp_start(reference()) -> {ok, context()} | {error, term()}.
+subinterp_start(_Tag) -> erlang:nif_error(not_loaded).
+
+%% @doc Whether the thread that waits for a callback has an interpreter of its own.
+-spec subinterp_waits(ticket()) -> boolean().
+subinterp_waits(_Ticket) -> erlang:nif_error(not_loaded).
+
+-spec subinterp_stats() -> #{atom() => non_neg_integer()}.
+subinterp_stats() -> erlang:nif_error(not_loaded).
 
 -spec context_close(context()) -> ok.
 context_close(_Context) -> erlang:nif_error(not_loaded).
@@ -90,7 +103,7 @@ task_start(_Target, _Tag, _Op, _A, _B, _C, _D) -> erlang:nif_error(not_loaded).
 %% @doc A new event loop, which ends with the calling process: with a thread of its own, or without one, and then that process waits for
 %% it. It is sent `{py_loop, Tag, ready}', and at the end `{py_loop, Tag, ended}' or `{py_loop, Tag, {ended, Traceback}}'; and, without a
 %% thread, `{py_loop, Tag, park}', to call `loop_arm/2'.
--spec loop_start(reference(), thread | beam) -> {ok, event_loop()} | {error, term()}.
+-spec loop_start(reference(), thread | subinterp | beam) -> {ok, event_loop()} | {error, term()}.
 loop_start(_Tag, _Driver) -> erlang:nif_error(not_loaded).
 
 %% @doc The owner is sent `{select, _, Tag, ready_input}', once, when something is ready on the loop: then it calls `loop_ready/1'.

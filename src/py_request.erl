@@ -5,7 +5,7 @@
 %% and is taken. So nothing is left in the mailbox.
 -module(py_request).
 
--export([call/6, eval/4, exec/3, cast/5, task/6, start/6, refused/2, await/2, target/0, on_loop/1, nested/2, bound/0, bound/1]).
+-export([call/6, eval/4, exec/3, cast/5, task/6, start/6, refused/2, await/2, target/0, ticket/0, on_loop/1, nested/2, bound/0, bound/1]).
 
 %% What requests of this process go to: the ticket of the callback it runs.
 -define(TARGET, '$py_target').
@@ -29,6 +29,11 @@ target() ->
         Binding ->
             Binding
     end.
+
+%% @doc The ticket of the callback that this process runs.
+-spec ticket() -> py_nif:ticket() | undefined.
+ticket() ->
+    get(?TARGET).
 
 %% @doc Where the requests of this process to an event loop go. In a callback they may be served by a loop that waits for it.
 -spec on_loop(py_nif:event_loop()) -> py_nif:target().

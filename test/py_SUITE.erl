@@ -127,10 +127,14 @@ parallel_calls_run_at_once_and_keep_their_order(_Config) ->
     {ok, []} = py:parallel([]),
     {ok, [4.0, 6, 255]} = py:parallel([{math, sqrt, [16]}, {"operator", <<"mul">>, [2, 3]}, {builtins, int, [<<"ff">>], #{base => 16}}]),
     %% Each waits for the two others.
-    ok = py:exec("import sys, threading\nsys.meeting = threading.Barrier(3)"),
-    {ok, Places} = py:parallel([{sys, "meeting.wait", [60]} || _ <- [1, 2, 3]], 60000),
-    [0, 1, 2] = lists:sort(Places),
-    ok = py:exec("import sys\ndel sys.meeting").
+    Self = self(),
+    ok = py:register_function(meet, fun([Place]) -> Self ! {come, self()}, receive met -> Place end end),
+    Caller = spawn_link(fun() -> Self ! {result, py:parallel([{erlang, meet, [Place]} || Place <- [1, 2, 3]], 60000)} end),
+    Guests = [receive {come, Guest} -> Guest end || _ <- [1, 2, 3]],
+    [Guest ! met || Guest <- Guests],
+    receive {result, Result} -> {ok, [1, 2, 3]} = Result end,
+    unlink(Caller),
+    ok = py:unregister_function(meet).
 
 parallel_calls_that_fail_are_named(_Config) ->
     {error, {parallel_failed, [{2, {'ZeroDivisionError', _}}, {3, {'ModuleNotFoundError', _}}]}} =
@@ -173,8 +177,8 @@ an_interrupted_call_that_is_still_queued_says_so(_Config) ->
 
 a_venv_is_activated_and_left(Config) ->
     Venv = filename:join(proplists:get_value(priv_dir, Config), "venv"),
-    {ok, [Major, Minor]} = py:eval("list(__import__('sys').version_info[:2])"),
-    Packages = filename:join([Venv, "lib", io_lib:format("python~b.~b", [Major, Minor]), "site-packages"]),
+    {ok, Library} = py:eval("__import__('os').path.basename(__import__('sysconfig').get_path('stdlib'))"),
+    Packages = filename:join([Venv, "lib", Library, "site-packages"]),
     Elsewhere = filename:join(Venv, "elsewhere"),
     [ok = filelib:ensure_dir(filename:join(Dir, "x")) || Dir <- [Packages, Elsewhere]],
     {error, {'FileNotFoundError', _}} = py:activate_venv(Venv),

@@ -40,8 +40,9 @@ end_per_testcase(_Case, Config) ->
 %% A virtual environment, with files in its site-packages.
 venv(Config, Name, Settings, Files) ->
     Venv = filename:join(proplists:get_value(root, Config), Name),
-    {ok, #{<<"python_version">> := Version}} = py:venv_info(),
-    Packages = filename:join([Venv, "lib", "python" ++ binary_to_list(Version), "site-packages"]),
+    %% Without a GIL it is called python3.14t.
+    {ok, Library} = py:eval("__import__('os').path.basename(__import__('sysconfig').get_path('stdlib'))"),
+    Packages = filename:join([Venv, "lib", Library, "site-packages"]),
     write(filename:join(Venv, "pyvenv.cfg"), ["home = /usr/bin\n", Settings]),
     write(filename:join([Venv, "bin", "python"]), ""),
     [write(filename:join(Packages, File), Text) || {File, Text} <- Files],

@@ -32,7 +32,7 @@ fn start(home: String, program: String, packages: String) -> Result<Atom, String
 /// A new context, which ends with the calling process.
 #[rustler::nif]
 fn context_new(env: Env<'_>) -> NifResult<Term<'_>> {
-    if python::interpreter().is_none() {
+    if python::main().is_none() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
     let context = match Context::start() {

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustler::{Env, LocalPid, Monitor, Resource, ResourceArc};
 
 use crate::context::Seat;
-use crate::pool::POOL;
 use crate::request::Request;
 
 /// The resource; the term of it is the context that users see.
@@ -22,7 +21,7 @@ impl Binding {
     /// Takes a context out of the pool; one that runs a request only if `busy` says so. `None` if it is lent already, waits for
     /// Erlang, or has ended.
     pub(crate) fn new(seat: &Arc<Seat>, busy: bool) -> Option<ResourceArc<Self>> {
-        if !POOL.bind(seat, busy) {
+        if !seat.pool.bind(seat, busy) {
             return None;
         }
         let binding = ResourceArc::new(Self { seat: seat.clone(), released: AtomicBool::new(false) });
@@ -35,7 +34,7 @@ impl Binding {
         let first = !self.released.swap(true, Ordering::AcqRel);
         if first {
             self.seat.lend(None);
-            POOL.unbind(&self.seat);
+            self.seat.pool.unbind(&self.seat);
         }
         first
     }

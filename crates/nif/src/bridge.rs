@@ -1,11 +1,11 @@
 //! The module `erlang._bridge`: what Python calls of the BEAM, and what conversion knows per interpreter. Attached threads only.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::RwLock;
+use std::sync::{Arc, OnceLock, RwLock, Weak};
 
 use pyrt::{
-    Args, Attached, Borrowed, Confined, Fault, Fixed, Function, Guarded, Imported, Instance, Module,
-    ModuleDef, Obj, Owned, PyResult, RawObject, Traverse, Type, Visit, Visited, confined,
+    Args, Attached, Borrowed, Confined, Fault, Fixed, Function, Guarded, Imported, Instance, Interpreter,
+    Module, ModuleDef, Obj, Owned, PyResult, RawObject, Traverse, Type, Visit, Visited, confined,
 };
 use rustler::sys::ErlNifTerm;
 use rustler::{Env, Term};
@@ -14,6 +14,8 @@ use crate::bell::{self, Bell};
 use crate::convert::text_of;
 use crate::job::Job;
 use crate::marker::Marker;
+use crate::pool::{APART, POOL, Pool};
+use crate::realm::Realm;
 use crate::terms::{Atom, Opaque, Pid, Ref, Saved};
 use crate::{atoms, callback, event_loop, marker, output, processes, promise, replies, slice, threads};
 
@@ -28,6 +30,10 @@ unsafe impl Confined for Cache {}
 
 /// The state of the module.
 pub(crate) struct Bridge {
+    /// The interpreter it is in.
+    pub(crate) home: Interpreter,
+    /// The same with all that we put there; none in an interpreter that is not ours.
+    realm: OnceLock<Weak<Realm>>,
     pub(crate) atom: Type<Atom>,
     pub(crate) pid: Type<Pid>,
     reference: Type<Ref>,
@@ -58,9 +64,13 @@ pub(crate) struct Bridge {
     /// A loop left and entered again, around nested code.
     pub(crate) aside: Imported,
     pub(crate) rejoin: Imported,
+    /// Ends the threads of an interpreter.
+    pub(crate) end_threads: Imported,
 }
 
 confined!(Bridge {
+    home,
+    realm,
     atom,
     pid,
     reference,
@@ -85,7 +95,8 @@ confined!(Bridge {
     turns,
     run_awaitable,
     aside,
-    rejoin
+    rejoin,
+    end_threads
 });
 
 impl Traverse for Bridge {
@@ -113,7 +124,8 @@ impl Traverse for Bridge {
         self.turns.traverse(visit)?;
         self.run_awaitable.traverse(visit)?;
         self.aside.traverse(visit)?;
-        self.rejoin.traverse(visit)
+        self.rejoin.traverse(visit)?;
+        self.end_threads.traverse(visit)
     }
 }
 
@@ -176,6 +188,9 @@ impl Module for Bridge {
             threads::start_thread,
             c"start_thread(start, begun, function, args, *kwargs)\n--\n\nStarts a thread, uninterrupted.",
         ),
+        Function::fast(c"hold", threads::hold, c"hold(acquire, /)\n--\n\nAcquires a lock, uninterrupted."),
+        Function::fast(c"let_go", threads::let_go, c"let_go(release, /)\n--\n\nReleases it, and may be interrupted."),
+        Function::fast(c"interrupt", threads::interrupt, c"interrupt(thread, /)\n--\n\nInterrupts a thread."),
         Function::fast(
             c"consume_time_slice",
             slice::consume,
@@ -193,6 +208,8 @@ impl Module for Bridge {
         let moments =
             Owned::tuple(py, [datetime.getattr_str(py, c"date")?, datetime.getattr_str(py, c"time")?])?;
         Ok(Self {
+            home: Interpreter::current(py)?,
+            realm: OnceLock::new(),
             atom: Type::add_to(py, &module, None)?,
             pid: Type::add_to(py, &module, None)?,
             reference: Type::add_to(py, &module, None)?,
@@ -218,6 +235,7 @@ impl Module for Bridge {
             run_awaitable: Imported::new(c"erlang._loops", c"run"),
             aside: Imported::new(c"erlang._aside", c"aside"),
             rejoin: Imported::new(c"erlang._aside", c"rejoin"),
+            end_threads: Imported::new(c"erlang._threads", c"end"),
         })
     }
 }
@@ -234,6 +252,21 @@ pub(crate) fn no_memory(py: Attached<'_>) -> pyrt::Raised {
 }
 
 impl Bridge {
+    /// Says where it is.
+    pub(crate) fn settle(&self, realm: &Arc<Realm>) {
+        self.realm.get_or_init(|| Arc::downgrade(realm));
+    }
+
+    /// Where it is; `None` in an interpreter that is not ours, or is about to end.
+    pub(crate) fn realm(&self) -> Option<Arc<Realm>> {
+        self.realm.get()?.upgrade()
+    }
+
+    /// The contexts of its kind of interpreter.
+    pub(crate) fn pool(&self) -> &'static Pool {
+        if self.home.id() == 0 { &POOL } else { &APART }
+    }
+
     /// The object of an atom: `True`, `False`, `None`, or its text.
     pub(crate) fn atom(&self, py: Attached<'_>, term: Term<'_>) -> PyResult<Owned> {
         let word = term.as_c_arg();

@@ -22,9 +22,8 @@ use crate::event_loop::Floor;
 use crate::exec;
 use crate::inbox::{Inbox, Spin, lock};
 use crate::parcel;
-use crate::pool::POOL;
+use crate::pool::Pool;
 use crate::promise::Promise;
-use crate::python;
 use crate::request::Request;
 use crate::runner::Runner;
 use crate::stats::STATS;
@@ -108,6 +107,8 @@ pub(crate) enum Waiter {
 /// What Erlang holds of a call.
 pub(crate) struct Ticket {
     waiter: Waiter,
+    /// Where requests go that nobody waits for.
+    pool: &'static Pool,
 }
 
 impl Ticket {
@@ -125,8 +126,13 @@ impl Ticket {
 
     /// A request made by the function; the pool's if no thread waits for that, or not any more.
     pub(crate) fn post(&self, request: Request) -> Result<(), Request> {
-        let Waiter::Thread(suspension) = &self.waiter else { return POOL.post(request) };
-        suspension.post(request).or_else(|request| POOL.post(request))
+        let Waiter::Thread(suspension) = &self.waiter else { return self.pool.post(request) };
+        suspension.post(request).or_else(|request| self.pool.post(request))
+    }
+
+    /// Whether who waits has an interpreter of its own.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.pool.is_apart()
     }
 
     /// Nobody will answer.
@@ -172,7 +178,7 @@ pub(crate) fn letter(
     let mail = Mail::new().ok_or_else(|| Fault::Memory.raise(py))?;
     let args = to_terms(py, bridge, mail.env(), args).map_err(|refused| refused.raise(py))?.as_c_arg();
     let (mail, args) = parcel::pack(mail, args).ok_or_else(|| Fault::Memory.raise(py))?;
-    let ticket = ResourceArc::new(Ticket { waiter });
+    let ticket = ResourceArc::new(Ticket { waiter, pool: bridge.pool() });
     // SAFETY: made in this mail.
     let args = unsafe { mail.term(args) };
     let word = (atoms::py_callback(), ticket, text, args).encode(mail.env()).as_c_arg();
@@ -192,14 +198,14 @@ pub(crate) fn call(
     // Before anybody can answer: who does may ask for the contexts that are free, or for this one.
     let seat = Seat::current();
     if let Some(seat) = &seat {
-        POOL.away(seat);
+        seat.pool.away(seat);
         seat.suspend(&suspension);
     }
     let floor = Floor::current();
     if let Some(floor) = &floor {
         floor.suspend(&suspension);
     }
-    let runner = Runner::current();
+    let runner = Runner::current(bridge);
     runner.suspend(suspension.clone());
     let answer =
         dispatch(py, mail, word).and_then(|()| wait(py, bridge, &runner, &suspension, seat.as_deref()));
@@ -219,7 +225,7 @@ pub(crate) fn call(
         }
     }
     if let Some(seat) = &seat {
-        POOL.back(seat);
+        seat.pool.back(seat);
     }
     let (mail, word) = answer?;
     // SAFETY: made in this mail.
@@ -233,10 +239,9 @@ fn wait(
     suspension: &Suspension,
     seat: Option<&Seat>,
 ) -> PyResult<(Mail, ErlNifTerm)> {
-    let Some(interpreter) = python::interpreter() else { return Err(Fault::runtime("no Python").raise(py)) };
     let mut spin = Spin::new();
     loop {
-        let event = interpreter.detach(py, || {
+        let event = bridge.home.detach(py, || {
             let addressed = || seat.is_some_and(|seat| seat.inbox.has_items());
             if !addressed() {
                 spin.wait(|| suspension.inbox.is_called() || addressed(), || suspension.inbox.park());
@@ -284,14 +289,13 @@ pub(crate) fn rest(
     suspension: &Arc<Suspension>,
     deadline: Option<Instant>,
 ) -> PyResult<()> {
-    let Some(interpreter) = python::interpreter() else { return Err(Fault::runtime("no Python").raise(py)) };
-    let runner = Runner::current();
+    let runner = Runner::current(bridge);
     let seat = Seat::current();
     if let Some(seat) = &seat {
-        POOL.away(seat);
+        seat.pool.away(seat);
     }
     runner.suspend(suspension.clone());
-    let event = interpreter.detach(py, || {
+    let event = bridge.home.detach(py, || {
         match deadline {
             Some(deadline) => suspension.inbox.park_until(deadline),
             None => suspension.inbox.park(),
@@ -300,7 +304,7 @@ pub(crate) fn rest(
     });
     runner.resume();
     if let Some(seat) = &seat {
-        POOL.back(seat);
+        seat.pool.back(seat);
     }
     match event {
         Some(Event::Interrupt) => Err(interrupted(py, bridge)),

@@ -24,7 +24,8 @@ use crate::marker::{Marker, Way};
 use crate::parcel;
 use crate::pool::POOL;
 use crate::request::{Op, Piece, Request};
-use crate::{atoms, python, slice};
+use crate::target::Target;
+use crate::{atoms, slice};
 
 /// How long a chain of inline steps goes on while others wait.
 const TURN: Duration = Duration::from_millis(1);
@@ -61,14 +62,14 @@ pub(crate) fn follow(
         match marker.way {
             Way::Inline => {
                 let since = turn.get_or_insert_with(Instant::now);
-                if others_wait() && since.elapsed() > TURN && keep(py, request, marker.object()) {
+                if others_wait() && since.elapsed() > TURN && keep(py, bridge, request, marker.object()) {
                     return Next::Queue;
                 }
                 slice::renew();
                 outcome = step(py, bridge, namespace, marker.payload());
             }
             Way::Python => {
-                if keep(py, request, marker.object()) {
+                if keep(py, bridge, request, marker.object()) {
                     return Next::Message;
                 }
                 outcome = step(py, bridge, namespace, marker.payload());
@@ -99,15 +100,21 @@ pub(crate) fn step(
 
 /// Whether this thread keeps requests of others waiting.
 fn others_wait() -> bool {
-    POOL.has_work() || Seat::current().is_some_and(|seat| seat.inbox.is_called())
+    match Seat::current() {
+        Some(seat) => seat.pool.has_work() || seat.inbox.is_called(),
+        None => POOL.has_work(),
+    }
 }
 
 /// Gives the request what comes next along.
-fn keep(py: Attached<'_>, request: &mut Request, marker: &Owned) -> bool {
-    let Some(interpreter) = python::interpreter() else { return false };
-    match Remote::new(py, marker.clone_ref(py), interpreter) {
+fn keep(py: Attached<'_>, bridge: &Bridge, request: &mut Request, marker: &Owned) -> bool {
+    match Remote::new(py, marker.clone_ref(py), &bridge.home) {
         Ok(marker) => {
             request.piece = Some(Box::new(Piece::Next(marker)));
+            // It lives in this interpreter, which no other context has.
+            if let Some(seat) = Seat::current().filter(|seat| seat.is_apart()) {
+                request.target = Target::Seat(seat);
+            }
             true
         }
         Err(_) => false,

@@ -18,8 +18,9 @@ use crate::bridge::Bridge;
 use crate::callback::Suspension;
 use crate::exec;
 use crate::inbox::{Inbox, Spin, lock};
-use crate::pool::{POOL, Place};
+use crate::pool::{APART, POOL, Place, Pool};
 use crate::python;
+use crate::realm::Realm;
 use crate::request::Request;
 use crate::runner::Runner;
 
@@ -30,6 +31,8 @@ const STACK: usize = 16 << 20;
 /// What threads share of a context.
 pub(crate) struct Seat {
     pub(crate) inbox: Inbox<Request>,
+    /// Whose queue it serves.
+    pub(crate) pool: &'static Pool,
     place: AtomicU8,
     bound: AtomicBool,
     /// How many calls to Erlang the thread waits in. Under the pool's lock.
@@ -107,6 +110,11 @@ impl Seat {
         lock(&self.waits).pop();
     }
 
+    /// Whether it has an interpreter of its own.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.pool.is_apart()
+    }
+
     /// Whether it is one of the threads that help the pool out.
     pub(crate) fn is_reserve(&self) -> bool {
         self.reserve
@@ -130,7 +138,7 @@ impl Seat {
         if self.stop.swap(true, Ordering::SeqCst) {
             return;
         }
-        POOL.part(self);
+        self.pool.part(self);
         drop(self.inbox.close());
         self.lend(None);
         self.inbox.nudge();
@@ -139,22 +147,27 @@ impl Seat {
         }
     }
 
-    fn next(&self) -> Option<Request> {
-        self.inbox.take().or_else(|| if self.is_bound() { None } else { POOL.take() })
+    /// The next request, and whether it is one of the pool's.
+    fn next(&self) -> Option<(Request, bool)> {
+        if let Some(request) = self.inbox.take() {
+            return Some((request, false));
+        }
+        if self.is_bound() { None } else { self.pool.take().map(|request| (request, true)) }
     }
 
     /// Waits, detached, until there is something to do.
     fn wait(self: &Arc<Self>, spin: &mut Spin) {
-        let ready = || self.inbox.is_called() || self.is_stopped() || (!self.is_bound() && POOL.has_work());
+        let ready =
+            || self.inbox.is_called() || self.is_stopped() || (!self.is_bound() && self.pool.has_work());
         spin.wait(ready, || {
-            if POOL.retire(self) {
+            if self.pool.retire(self) {
                 self.inbox.park();
-                POOL.rise(self);
+                self.pool.rise(self);
             }
         });
         self.inbox.heed();
         if self.place() == Place::Away {
-            POOL.regain(self);
+            self.pool.regain(self);
         }
     }
 }
@@ -165,10 +178,12 @@ pub(crate) struct Context {
 }
 
 impl Seat {
-    fn new(reserve: bool) -> Arc<Self> {
+    fn new(pool: &'static Pool, reserve: bool) -> Arc<Self> {
         Arc::new(Self {
             inbox: Inbox::new(),
-            place: AtomicU8::new(0),
+            pool,
+            // Not in the pool yet.
+            place: AtomicU8::new(3),
             bound: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             lease: Mutex::new(None),
@@ -179,22 +194,46 @@ impl Seat {
         })
     }
 
+    /// The interpreter it runs in: the main one, or one that is made here and now.
+    fn realm(&self) -> Result<Arc<Realm>, String> {
+        if self.is_apart() {
+            return Realm::create();
+        }
+        python::main().cloned().ok_or_else(|| String::from("Python was not started"))
+    }
+
     /// Starts the thread, with a namespace of its own or that of another.
-    fn start(self: &Arc<Self>, shared: Option<Arc<Runner>>) -> std::io::Result<()> {
+    /// `told` hears whether there is an interpreter for it.
+    fn start(
+        self: &Arc<Self>,
+        shared: Option<Arc<Runner>>,
+        told: impl FnOnce(Result<(), String>) + Send + 'static,
+    ) -> std::io::Result<()> {
         let own = self.clone();
         let thread = std::thread::Builder::new().name(String::from("py_context")).stack_size(STACK);
         let started = thread.spawn(move || {
             SEAT.with(|seat| {
                 seat.get_or_init(|| own.clone());
             });
-            python::attach(|py, bridge| {
-                let shared = shared.as_ref().and_then(|runner| runner.namespace.as_ref()?.get(py));
-                match shared.map_or_else(|| namespace(py), |shared| Ok(shared.clone_ref(py))) {
-                    Ok(namespace) => serve(py, bridge, &own, namespace),
+            let realm = match own.realm() {
+                Ok(realm) => realm,
+                Err(text) => {
+                    own.stop();
+                    return told(Err(text));
+                }
+            };
+            told(Ok(()));
+            realm.attach(|py, bridge| {
+                let shared = shared.as_ref().and_then(|runner| runner.namespace(py));
+                match shared.map_or_else(|| namespace(py), Ok) {
+                    Ok(namespace) => serve(py, bridge, &own, &realm, namespace),
                     Err(raised) => raised.write_unraisable(py, None),
                 }
             });
             own.stop();
+            if own.is_apart() {
+                realm.end();
+            }
         });
         if started.is_err() {
             self.stop();
@@ -205,17 +244,36 @@ impl Seat {
 
 /// Starts a thread that helps the pool out.
 pub(crate) fn start_reserve() -> std::io::Result<()> {
-    let seat = Seat::new(true);
+    let seat = Seat::new(&POOL, true);
     let shared = POOL.enlist(&seat);
-    seat.start(shared)
+    seat.start(shared, |_| ())
 }
 
 impl Context {
     /// Starts the thread. It is in the pool before this returns.
     pub(crate) fn start() -> std::io::Result<Self> {
-        let seat = Seat::new(false);
+        let seat = Seat::new(&POOL, false);
         POOL.join(&seat);
-        seat.start(None)?;
+        seat.start(None, |_| ())?;
+        Ok(Self { seat })
+    }
+
+    /// Starts the thread of one with an interpreter of its own. It is in its pool, and `told` is called, when that is there.
+    pub(crate) fn start_apart(
+        told: impl FnOnce(Result<(), String>) + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let seat = Seat::new(&APART, false);
+        let own = seat.clone();
+        seat.start(None, move |made| {
+            if made.is_ok() {
+                own.pool.join(&own);
+                // Its owner may have died meanwhile.
+                if own.is_stopped() {
+                    own.pool.part(&own);
+                }
+            }
+            told(made);
+        })?;
         Ok(Self { seat })
     }
 
@@ -249,16 +307,15 @@ fn namespace(py: Attached<'_>) -> PyResult<Owned> {
     Ok(dict)
 }
 
-fn serve(py: Attached<'_>, bridge: &Bridge, seat: &Arc<Seat>, namespace: Owned) {
-    let Some(interpreter) = python::interpreter() else { return };
-    let Ok(remote) = Remote::new(py, namespace.clone_ref(py), interpreter) else { return };
-    let runner = Runner::install(Some(remote));
+fn serve(py: Attached<'_>, bridge: &Bridge, seat: &Arc<Seat>, realm: &Arc<Realm>, namespace: Owned) {
+    let Ok(remote) = Remote::new(py, namespace.clone_ref(py), &bridge.home) else { return };
+    let runner = Runner::install(Some(remote), Some(realm));
     let runner = seat.runner.get_or_init(|| runner);
     let mut spin = Spin::new();
     loop {
         let mut done = 0;
         while done < BATCH && !seat.is_stopped() {
-            let Some(request) = seat.next() else { break };
+            let Some((request, pooled)) = seat.next() else { break };
             // A panic is answered by the request being dropped, and the context goes on.
             let depth = runner.depth();
             let performed = catch_unwind(AssertUnwindSafe(|| {
@@ -268,12 +325,15 @@ fn serve(py: Attached<'_>, bridge: &Bridge, seat: &Arc<Seat>, namespace: Owned) 
                 runner.unwind_to(py, depth);
                 pyrt::raise_panic(py, panic).write_unraisable(py, None);
             }
+            if pooled {
+                seat.pool.done();
+            }
             done += 1;
         }
         if seat.is_stopped() {
             return;
         }
-        interpreter.detach(py, || {
+        bridge.home.detach(py, || {
             if done < BATCH {
                 seat.wait(&mut spin);
             }

@@ -14,6 +14,12 @@ use crate::inbox::lock;
 /// How many tracebacks are kept.
 const KEPT: usize = 512;
 
+/// What CPython says when a sub-interpreter refuses an extension module, or a daemon thread.
+const REFUSALS: [&str; 2] = ["does not support loading in subinterpreters", "(sub)interpreter"];
+/// What is said besides.
+const ELSEWHERE: &str =
+    " (this is a sub-interpreter; the main interpreter allows it: py:call, not py:parallel)";
+
 struct Traceback {
     class: String,
     text: String,
@@ -44,7 +50,10 @@ impl Thrown {
         let exception = raised.take(py);
         let value = exception.value();
         let class = value.class_name(py);
-        let text = text_of(py, &exception);
+        let mut text = text_of(py, &exception);
+        if bridge.home.id() != 0 && REFUSALS.iter().any(|refusal| text.contains(refusal)) {
+            text.push_str(ELSEWHERE);
+        }
         let traceback = traceback_of(py, bridge, &value).unwrap_or_else(|raised| {
             raised.clear(py);
             format!("{class}: {text}")

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use pyloop::{Loop, Posted, Poster};
-use pyrt::{Args, Attached, Borrowed, Instance, Owned, PyResult, Raised, Remote};
+use pyrt::{Args, Attached, Borrowed, Instance, Interpreter, Owned, PyResult, Raised, Remote};
 use rustler::{Encoder, Env, LocalPid, Monitor, Resource};
 
 use crate::beam::Mail;
@@ -25,6 +25,7 @@ use crate::job;
 use crate::jobs;
 use crate::parking::Parking;
 use crate::python;
+use crate::realm::Realm;
 use crate::request::Request;
 use crate::runner::Runner;
 use crate::terms::Saved;
@@ -41,6 +42,8 @@ pub(crate) struct Floor {
     owner: LocalPid,
     tag: Saved,
     stop: AtomicBool,
+    /// The interpreter it runs in, once that is there.
+    realm: OnceLock<Arc<Realm>>,
     opened: OnceLock<Opened>,
     /// The record of the thread that runs it.
     runner: Mutex<Option<Arc<Runner>>>,
@@ -64,14 +67,24 @@ struct Opened {
 }
 
 impl Floor {
+    /// The interpreter it runs in.
+    pub(crate) fn realm(&self) -> Option<&Arc<Realm>> {
+        self.realm.get()
+    }
+
+    /// Runs `f` attached to it.
+    pub(crate) fn attach<R: Send>(&self, f: impl FnOnce(Attached<'_>, &Bridge) -> R) -> Option<R> {
+        self.realm()?.attach(f)
+    }
+
     /// The one this thread runs, if it does.
     pub(crate) fn current() -> Option<Arc<Self>> {
         FLOOR.with_borrow(|floor| floor.clone())
     }
 
     /// Runs `f` on a thread that runs the loop meanwhile.
-    pub(crate) fn occupied<R>(self: &Arc<Self>, f: impl FnOnce() -> R) -> R {
-        *lock(&self.runner) = Some(Runner::current());
+    pub(crate) fn occupied<R>(self: &Arc<Self>, bridge: &Bridge, f: impl FnOnce() -> R) -> R {
+        *lock(&self.runner) = Some(Runner::current(bridge));
         FLOOR.set(Some(self.clone()));
         let result = f();
         FLOOR.set(None);
@@ -79,19 +92,23 @@ impl Floor {
         result
     }
 
-    /// One of those that are open, in turn.
-    pub(crate) fn any() -> Option<Arc<Self>> {
+    /// One of those that are open, in turn; those of one interpreter, if that is given.
+    pub(crate) fn any(home: Option<&Interpreter>) -> Option<Arc<Self>> {
         static TURN: AtomicUsize = AtomicUsize::new(0);
         let turn = TURN.fetch_add(1, Ordering::Relaxed);
         let floors = lock(&FLOORS);
-        let open: Vec<&Arc<Self>> = floors.iter().filter(|floor| !floor.is_stopped()).collect();
+        let here = |floor: &&Arc<Self>| {
+            !floor.is_stopped()
+                && floor.realm().is_some_and(|realm| home.is_none_or(|home| realm.interpreter() == home))
+        };
+        let open: Vec<&Arc<Self>> = floors.iter().filter(here).collect();
         turn.checked_rem(open.len()).and_then(|turn| open.get(turn)).map(|floor| Arc::clone(floor))
     }
 
     /// The one a process owns, or any.
     pub(crate) fn of(owner: LocalPid) -> Option<Arc<Self>> {
         let owned = lock(&FLOORS).iter().find(|floor| floor.owner == owner && !floor.is_stopped()).cloned();
-        owned.or_else(Self::any)
+        owned.or_else(|| Self::any(None))
     }
 
     /// The thread waits for Erlang.
@@ -202,9 +219,15 @@ impl Floor {
     }
 
     /// The life of a thread of its own.
-    fn live(self: &Arc<Self>) {
-        let ended = python::attach(|py, bridge| {
-            self.occupied(|| {
+    fn live(self: &Arc<Self>, apart: bool) {
+        let made = if apart { Realm::create().map(Some) } else { Ok(None) };
+        match made {
+            Ok(Some(realm)) => drop(self.realm.set(realm)),
+            Ok(None) => self.settle(),
+            Err(text) => return self.finish(Some(text)),
+        }
+        let ended = self.attach(|py, bridge| {
+            self.occupied(bridge, || {
                 let served = self
                     .open(py, bridge)
                     .and_then(|event_loop| bridge.serve_loop.get(py)?.call1(py, &event_loop).map(drop));
@@ -212,14 +235,23 @@ impl Floor {
             })
         });
         self.finish(ended.flatten());
+        if let Some(realm) = self.realm().filter(|_| apart) {
+            realm.end();
+        }
+    }
+
+    /// It runs in the main interpreter.
+    fn settle(&self) {
+        if let Some(main) = python::main() {
+            self.realm.get_or_init(|| main.clone());
+        }
     }
 
     /// Makes the loop, and tells its owner.
     pub(crate) fn open(self: &Arc<Self>, py: Attached<'_>, bridge: &Bridge) -> Result<Owned, Raised> {
         let event_loop = bridge.new_loop.get(py)?.call0(py)?;
         let poster = Poster::of(py, event_loop.borrow())?;
-        let home = python::interpreter().ok_or_else(|| pyrt::Fault::runtime("no Python").raise(py))?;
-        let remote = Remote::new(py, event_loop.clone_ref(py), home)
+        let remote = Remote::new(py, event_loop.clone_ref(py), &bridge.home)
             .map_err(|_| pyrt::Fault::system("another interpreter").raise(py))?;
         let first = self.opened.set(Opened { poster, event_loop: remote });
         debug_assert!(first.is_ok(), "it is opened once");
@@ -237,7 +269,7 @@ impl Floor {
         lock(&FLOORS).retain(|floor| !Arc::ptr_eq(floor, self));
         let left = jobs::forget_all(self);
         // Attached, so that what they hold is dropped, and so answered, here and now.
-        python::attach(move |_, _| drop(left));
+        self.attach(move |_, _| drop(left));
         match reason {
             None => self.tell(atoms::ended()),
             Some(text) => self.tell((atoms::ended(), text)),
@@ -246,8 +278,20 @@ impl Floor {
 }
 
 /// `event_loop()`: one of the loops that Erlang owns; `None` if there is none.
-pub(crate) fn any(py: Attached<'_>, _bridge: &Bridge, _args: Args<'_>) -> PyResult<Option<Owned>> {
-    Ok(Floor::any().and_then(|floor| floor.event_loop(py).map(|event_loop| event_loop.clone_ref(py))))
+pub(crate) fn any(py: Attached<'_>, bridge: &Bridge, _args: Args<'_>) -> PyResult<Option<Owned>> {
+    Ok(Floor::any(Some(&bridge.home))
+        .and_then(|floor| floor.event_loop(py).map(|event_loop| event_loop.clone_ref(py))))
+}
+
+/// Who runs a loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Driver {
+    /// A thread of its own.
+    Thread,
+    /// Likewise, with an interpreter of its own.
+    Apart,
+    /// The BEAM waits for it.
+    Beam,
 }
 
 /// The resource; the term of it is the `LoopRef` that users see.
@@ -258,24 +302,29 @@ pub(crate) struct EventLoop {
 impl EventLoop {
     /// Starts it. The owner is sent `{py_loop, Tag, ready}` when the loop is there, and `{py_loop, Tag, ended}` or
     /// `{py_loop, Tag, {ended, Text}}` when it is gone. If it has no thread, see `parking` for what else.
-    pub(crate) fn start(owner: LocalPid, tag: Saved, has_thread: bool) -> std::io::Result<Self> {
+    pub(crate) fn start(owner: LocalPid, tag: Saved, driver: Driver) -> std::io::Result<Self> {
         let floor = Arc::new(Floor {
             owner,
             tag,
             stop: AtomicBool::new(false),
+            realm: OnceLock::new(),
             opened: OnceLock::new(),
             runner: Mutex::new(None),
-            parking: (!has_thread).then(Parking::new),
+            parking: (driver == Driver::Beam).then(Parking::new),
             waits: Mutex::new(Vec::new()),
         });
         match &floor.parking {
-            Some(parking) => parking.ready(&floor),
+            Some(parking) => {
+                floor.settle();
+                parking.ready(&floor);
+            }
             None => {
                 let own = floor.clone();
+                let apart = driver == Driver::Apart;
                 std::thread::Builder::new()
                     .name(String::from("py_loop"))
                     .stack_size(STACK)
-                    .spawn(move || own.live())?;
+                    .spawn(move || own.live(apart))?;
             }
         }
         Ok(Self { floor })

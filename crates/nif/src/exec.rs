@@ -129,7 +129,7 @@ pub(crate) fn answer(py: Attached<'_>, bridge: &Bridge, request: Request, outcom
         _ => request,
     };
     request.answer(|env| match outcome {
-        Ok(value) if by_reference => match Kept::new(py, value) {
+        Ok(value) if by_reference => match Kept::new(py, &bridge.home, value) {
             Some(kept) => (atoms::ok(), ResourceArc::new(kept)).encode(env),
             None => (atoms::error(), atoms::dropped()).encode(env),
         },
@@ -213,8 +213,8 @@ pub(crate) fn keep(
 
 /// What `eval` sees on a thread: the namespace of its context, or that of `__main__`.
 pub(crate) fn namespace(py: Attached<'_>, bridge: &Bridge, runner: &Runner) -> PyResult<Owned> {
-    match runner.namespace.as_ref().and_then(|namespace| namespace.get(py)) {
-        Some(namespace) => Ok(namespace.clone_ref(py)),
+    match runner.namespace(py) {
+        Some(namespace) => Ok(namespace),
         None => bridge.main.get(py),
     }
 }

@@ -26,7 +26,7 @@ use crate::request::Request;
 use crate::runner::Runner;
 use crate::stats::STATS;
 use crate::table::{self, Id};
-use crate::{atoms, output, python, slice, watch};
+use crate::{atoms, output, slice, watch};
 
 /// How many requests are begun before other threads of Python get their turn: a function in C gives none away by itself.
 const BATCH: u32 = 256;
@@ -40,12 +40,12 @@ pub(crate) fn begin(py: Attached<'_>, floor: &Arc<Floor>, request: Request) {
     let begun = BEGUN.get().wrapping_add(1);
     BEGUN.set(begun);
     if begun.is_multiple_of(BATCH)
-        && let Some(interpreter) = python::interpreter()
+        && let Some(realm) = floor.realm()
     {
-        interpreter.detach(py, || ());
+        realm.interpreter().detach(py, || ());
     }
-    python::attach(|py, bridge| {
-        let runner = Runner::current();
+    floor.attach(|py, bridge| {
+        let runner = Runner::current(bridge);
         let depth = runner.depth();
         // A panic is answered by the request being dropped, and the loop goes on.
         let begun = catch_unwind(AssertUnwindSafe(|| start(py, bridge, &runner, floor, request)));
@@ -128,8 +128,8 @@ fn run(py: Attached<'_>, bridge: &Bridge, floor: &Arc<Floor>, request: Request, 
     };
     let is_over = job.request.with(py, |slot| slot.0.is_none());
     if matches!(is_over, Ok(false))
-        && let (Some(id), Some(home)) = (id, python::interpreter())
-        && let Ok(task) = Remote::new(py, task, home)
+        && let Some(id) = id
+        && let Ok(task) = Remote::new(py, task, &bridge.home)
     {
         let waiting = Waiting::new(floor.clone(), task);
         jobs::keep(id, waiting.clone());
@@ -283,7 +283,7 @@ impl Job {
         let object = this.object();
         let class = object.class(py);
         let bridge = bridge::MODULE.state_of_type(py, &class)?;
-        let runner = Runner::current();
+        let runner = Runner::current(bridge);
         match (self.id, self.caller) {
             (Some(id), Some(caller)) => runner.enter(Some((id, caller)), None),
             (id, _) => runner.enter_unwatched(id),

@@ -48,6 +48,8 @@ mod pool;
 mod processes;
 mod promise;
 mod python;
+mod realm;
+mod realm_api;
 mod replies;
 mod reply_api;
 mod request;

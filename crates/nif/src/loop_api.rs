@@ -6,7 +6,7 @@ use std::ffi::CStr;
 use rustler::{Atom, Encoder, Env, Error, LocalPid, NifResult, ResourceArc, Term};
 
 use crate::bare::BareLoop;
-use crate::event_loop::{EventLoop, Floor};
+use crate::event_loop::{Driver, EventLoop, Floor};
 use crate::request::{Op, Request, Tags};
 use crate::target::Target;
 use crate::terms::Saved;
@@ -18,16 +18,17 @@ use crate::{atoms, python};
 /// and `{py_loop, Tag, park}` if it is to call `loop_arm`.
 #[rustler::nif]
 fn loop_start<'a>(env: Env<'a>, tag: Term<'a>, driver: Atom) -> NifResult<Term<'a>> {
-    let has_thread = match driver {
-        driver if driver == atoms::thread() => true,
-        driver if driver == atoms::beam() => false,
+    let driver = match driver {
+        driver if driver == atoms::thread() => Driver::Thread,
+        driver if driver == atoms::subinterp() => Driver::Apart,
+        driver if driver == atoms::beam() => Driver::Beam,
         _ => return Ok((atoms::error(), (atoms::event_loop_driver(), driver)).encode(env)),
     };
-    if python::interpreter().is_none() {
+    if python::main().is_none() {
         return Ok((atoms::error(), atoms::not_started()).encode(env));
     }
     let tag = Saved::new(tag).ok_or(Error::BadArg)?;
-    let event_loop = match EventLoop::start(env.pid(), tag, has_thread) {
+    let event_loop = match EventLoop::start(env.pid(), tag, driver) {
         Ok(event_loop) => ResourceArc::new(event_loop),
         Err(error) => return Ok((atoms::error(), error.to_string()).encode(env)),
     };

@@ -1,7 +1,7 @@
 //! `Lent`: bytes of Python that Erlang has as a binary without a copy; given back when the last process has forgotten them.
 //! `Kept`: an object of Python that Erlang holds by reference: `return => ref`. Any thread; given back when Erlang forgets it.
 
-use pyrt::{Attached, Owned, Remote};
+use pyrt::{Attached, Interpreter, Owned, Remote};
 use rustler::{Env, Resource, ResourceArc, Term};
 
 use crate::watch;
@@ -10,9 +10,9 @@ use crate::watch;
 pub(crate) struct Kept(Remote);
 
 impl Kept {
-    /// Takes an object over; `None` if this thread is attached to another interpreter than ours.
-    pub(crate) fn new(py: Attached<'_>, object: Owned) -> Option<Self> {
-        Remote::new(py, object, crate::python::interpreter()?).ok().map(Self)
+    /// Takes an object of this thread's interpreter over.
+    pub(crate) fn new(py: Attached<'_>, home: &Interpreter, object: Owned) -> Option<Self> {
+        Remote::new(py, object, home).ok().map(Self)
     }
 
     /// The object.
@@ -31,7 +31,7 @@ pub(crate) const LARGE: usize = 64 << 10;
 pub(crate) struct Lent(Option<Remote>);
 
 impl Lent {
-    /// A binary over `data`, which lies in `object`. `None` if this thread is attached to another interpreter than ours.
+    /// A binary over `data`, which lies in `object`. `None` in a sub-interpreter, which may end before the binary.
     ///
     /// # Safety
     /// `data` stays where it is and what it is for as long as the object lives.
@@ -41,7 +41,7 @@ impl Lent {
         object: Owned,
         data: &[u8],
     ) -> Option<Term<'a>> {
-        let remote = Remote::new(py, object, crate::python::interpreter()?).ok()?;
+        let remote = Remote::new(py, object, crate::python::main()?.interpreter()).ok()?;
         let lent = ResourceArc::new(Self(Some(remote)));
         // SAFETY: the resource holds the object, and so the data, by contract.
         Some(unsafe { lent.make_binary_unsafe(env, |_| data) }.to_term(env))

@@ -48,7 +48,7 @@ fn named(name: Atom) -> Option<LocalPid> {
 }
 
 fn send(stream: usize, text: &str) {
-    let caller = Runner::current().caller();
+    let caller = Runner::caller_here();
     let to = named(atoms::py_output());
     let sent = to.zip(Mail::new()).is_some_and(|(to, mail)| {
         let env = mail.env();

@@ -23,7 +23,7 @@ use crate::crew::CREW;
 use crate::event_loop::Floor;
 use crate::inbox::lock;
 use crate::select::Selected;
-use crate::{atoms, errors, python};
+use crate::{atoms, errors};
 
 const PARKED: u8 = 0;
 const QUEUED: u8 = 1;
@@ -127,8 +127,8 @@ impl Parking {
 
 /// Opens the loop if it is not, and runs what is ready.
 fn slice(floor: &Arc<Floor>) -> Outcome {
-    let ran = python::attach(|py, bridge| {
-        floor.occupied(|| match turns(py, bridge, floor) {
+    let ran = floor.attach(|py, bridge| {
+        floor.occupied(bridge, || match turns(py, bridge, floor) {
             Ok(0) => Outcome::Parked,
             Ok(1) => Outcome::More,
             Ok(_) => Outcome::Ended(None),

@@ -5,7 +5,8 @@
 //!
 //! If none is left that could be woken, as all wait for Erlang or hang in calls that cannot be stopped, the queue is served by
 //! reserves: threads that are no context of their own, and share the namespace of one. So what Erlang does on behalf of Python may
-//! call Python again in any process, and one context is enough.
+//! call Python again in any process, and one context is enough. Sub-interpreters have a pool of their own, without reserves: what
+//! callbacks ask of it is served by the thread that waits for them.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,22 +48,18 @@ struct State {
 pub(crate) struct Pool {
     state: Mutex<State>,
     queued: AtomicUsize,
+    /// How many contexts run a request that they took from the queue, if that is counted.
+    busy: AtomicUsize,
+    /// Whether its contexts run at the same time, so that each request is worth a thread.
+    wide: bool,
+    /// Whether each has an interpreter of its own.
+    apart: bool,
 }
 
-/// There is one: Python is there once per VM.
-pub(crate) static POOL: Pool = Pool {
-    state: Mutex::new(State {
-        queue: VecDeque::new(),
-        idle: Vec::new(),
-        members: Vec::new(),
-        reserves: Vec::new(),
-        spare: Vec::new(),
-        awake: 0,
-        taken: 0,
-        seen: 0,
-    }),
-    queued: AtomicUsize::new(0),
-};
+/// The contexts of the main interpreter.
+pub(crate) static POOL: Pool = Pool::new(false);
+/// Those that have an interpreter, and a GIL, each of its own.
+pub(crate) static APART: Pool = Pool::new(true);
 
 /// More threads than this do not help against what keeps the others.
 const RESERVES: usize = 256;
@@ -88,6 +85,42 @@ pub(crate) struct Counts {
 }
 
 impl Pool {
+    const fn new(apart: bool) -> Self {
+        Self {
+            state: Mutex::new(State {
+                queue: VecDeque::new(),
+                idle: Vec::new(),
+                members: Vec::new(),
+                reserves: Vec::new(),
+                spare: Vec::new(),
+                awake: 0,
+                taken: 0,
+                seen: 0,
+            }),
+            queued: AtomicUsize::new(0),
+            busy: AtomicUsize::new(0),
+            wide: apart || cfg!(Py_GIL_DISABLED),
+            apart,
+        }
+    }
+
+    pub(crate) fn is_apart(&self) -> bool {
+        self.apart
+    }
+
+    /// Whether a request is worth another thread: none is awake, or, where they do not share a GIL, all that are have work.
+    fn wants_another(&self, state: &State) -> bool {
+        let free = || state.awake.saturating_sub(self.busy.load(Ordering::Relaxed));
+        state.awake == 0 || (self.wide && state.queue.len() > free())
+    }
+
+    /// A context is done with a request that it took from here.
+    pub(crate) fn done(&self) {
+        if self.wide {
+            self.busy.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     /// Queues a request for whichever context comes first; given back if there is none.
     pub(crate) fn post(&self, request: Request) -> Result<(), Request> {
         let mut state = lock(&self.state);
@@ -97,7 +130,7 @@ impl Pool {
         state.queue.push_back(request);
         // Before the look at whether the watchdog sleeps, which looks here once more before it does.
         self.queued.store(state.queue.len(), Ordering::SeqCst);
-        let seat = if state.awake == 0 { Self::rouse(&mut state) } else { None };
+        let seat = if self.wants_another(&state) { Self::rouse(&mut state) } else { None };
         drop(state);
         match seat {
             Some(seat) => seat.inbox.nudge(),
@@ -130,6 +163,9 @@ impl Pool {
         self.queued.store(state.queue.len(), Ordering::Release);
         if request.is_some() {
             state.taken += 1;
+            if self.wide {
+                self.busy.fetch_add(1, Ordering::Relaxed);
+            }
         }
         request
     }
@@ -290,7 +326,7 @@ impl Pool {
         let mut state = lock(&self.state);
         let stuck = state.taken == state.seen;
         state.seen = state.taken;
-        if !Self::could_relieve(&state) {
+        if !self.could_relieve(&state) {
             return Relief::None;
         }
         if !stuck {
@@ -314,10 +350,11 @@ impl Pool {
         Relief::Later
     }
 
-    fn could_relieve(state: &State) -> bool {
+    fn could_relieve(&self, state: &State) -> bool {
         // Contexts that are bound are away by the will of their owners.
         let held_up = |seat: &Arc<Seat>| seat.place() == Place::Away && !seat.is_bound();
-        let reserve = state.awake == 0
+        let reserve = !self.apart
+            && state.awake == 0
             && (!state.spare.is_empty() || state.reserves.len() < RESERVES)
             && state.members.iter().any(held_up);
         !state.queue.is_empty() && (!state.idle.is_empty() || reserve)
@@ -325,7 +362,7 @@ impl Pool {
 
     /// Whether requests wait though somebody could be woken for them.
     pub(crate) fn wants_relief(&self) -> bool {
-        Self::could_relieve(&lock(&self.state))
+        self.could_relieve(&lock(&self.state))
     }
 
     pub(crate) fn counts(&self) -> Counts {

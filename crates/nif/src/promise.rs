@@ -1,7 +1,7 @@
 //! `Promise`: a future that an Erlang function completes. Behind `erlang.async_call`: the loop goes on while the function runs.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use pyloop::Poster;
 use pyrt::{Args, Attached, Fault, PyResult, Remote};
@@ -12,13 +12,14 @@ use crate::beam::Mail;
 use crate::bridge::Bridge;
 use crate::callback::{self, Waiter};
 use crate::inbox::lock;
-use crate::python;
+use crate::realm::Realm;
 use crate::stats::STATS;
 
 /// What answers wait for. Any thread answers; the future is touched by its loop's thread only.
 pub(crate) struct Promise {
     answered: AtomicBool,
     poster: Poster,
+    realm: Arc<Realm>,
     future: Mutex<Option<Remote>>,
 }
 
@@ -34,7 +35,8 @@ impl Promise {
         let posted = match (future.filter(|_| first), Mail::new()) {
             (Some(future), Some(mail)) => {
                 let word = term(mail.env()).as_c_arg();
-                self.poster.post(Box::new(move |_| settle(mail, word, future))).is_ok()
+                let realm = self.realm.clone();
+                self.poster.post(Box::new(move |_| settle(&realm, mail, word, future))).is_ok()
             }
             _ => false,
         };
@@ -45,8 +47,8 @@ impl Promise {
     }
 }
 
-fn settle(mail: Mail, word: ErlNifTerm, future: Remote) {
-    python::attach(|py, bridge| {
+fn settle(realm: &Realm, mail: Mail, word: ErlNifTerm, future: Remote) {
+    realm.attach(|py, bridge| {
         if let Err(raised) = complete(py, bridge, &mail, word, future) {
             raised.write_unraisable(py, None);
         }
@@ -82,11 +84,13 @@ pub(crate) fn async_call(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) -> P
     let [event_loop, future, name, args @ ..] = args.positional() else {
         return Err(Fault::type_error("async_call() takes a loop, a future, and a name").raise(py));
     };
-    let Some(home) = python::interpreter() else { return Err(Fault::runtime("no Python").raise(py)) };
     let poster = Poster::of(py, *event_loop)?;
-    let future = Remote::new(py, future.clone_ref(py), home)
+    let future = Remote::new(py, future.clone_ref(py), &bridge.home)
         .map_err(|_| Fault::runtime("a future of another interpreter").raise(py))?;
-    let promise = Promise { answered: AtomicBool::new(false), poster, future: Mutex::new(Some(future)) };
+    let realm =
+        bridge.realm().ok_or_else(|| Fault::runtime("an interpreter that is not Erlang's").raise(py))?;
+    let promise =
+        Promise { answered: AtomicBool::new(false), poster, realm, future: Mutex::new(Some(future)) };
     let (mail, word) = callback::letter(py, bridge, *name, args, Waiter::Coroutine(promise))?;
     callback::dispatch(py, mail, word)
 }

@@ -210,9 +210,11 @@ pub(crate) fn reply_register(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) 
     };
     let mail = Mail::new().ok_or_else(|| no_memory(py))?;
     let name = to_term(py, bridge, mail.env(), &name).map_err(|refused| refused.raise(py))?;
-    let home = python::interpreter().ok_or_else(|| Fault::runtime("no Python").raise(py))?;
-    let deliver = Remote::new(py, deliver.clone_ref(py), home)
-        .map_err(|_| Fault::runtime("a function of another interpreter").raise(py))?;
+    // One thread tells all of them, and must not wait for the GIL of one.
+    let main = python::main().ok_or_else(|| Fault::runtime("no Python").raise(py))?;
+    let deliver = Remote::new(py, deliver.clone_ref(py), main.interpreter()).map_err(|_| {
+        Fault::runtime("replies are for the main interpreter: py:call, not py:parallel").raise(py)
+    })?;
     match REPLIES.register(&name_of(name), timeout, |_| Sink::Python(deliver)) {
         Ok(ticket) => Owned::uint(py, ticket.word()),
         Err(refused) => Owned::str(py, refused_as(refused)),

@@ -7,16 +7,18 @@
 //! attached, and the owner takes it back when the request it was meant for leaves the stack.
 
 use std::cell::OnceCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use pyrt::{Attached, Obj, Remote, raise_in_thread, thread_ident};
+use pyrt::{Attached, Obj, Owned, Remote, raise_in_thread, thread_ident};
 use rustler::{Env, LocalPid, Monitor, Resource, ResourceArc};
 
+use crate::bridge::Bridge;
 use crate::callback::Suspension;
 use crate::context::Seat;
 use crate::inbox::lock;
 use crate::jobs;
+use crate::realm::Realm;
 use crate::stats::STATS;
 use crate::table::Id;
 use crate::waiter::{self, Known};
@@ -55,13 +57,15 @@ pub(crate) struct Runner {
     pub(crate) ident: u64,
     stack: Mutex<Vec<Level>>,
     /// What `eval` and `exec` see; none for threads that are no context's.
-    pub(crate) namespace: Option<Remote>,
+    namespace: Mutex<Option<Remote>>,
+    /// The interpreter it is attached to.
+    realm: Option<Weak<Realm>>,
     /// The context whose thread it is.
     seat: Option<Weak<Seat>>,
     /// Whether that is to end.
     stopped: Arc<AtomicBool>,
-    /// Whether it is not to be interrupted for a moment, and whether it was to be meanwhile.
-    held: AtomicBool,
+    /// How often it asked not to be interrupted for a moment, under the stack's lock, and whether it was to be meanwhile.
+    held: AtomicUsize,
     due: AtomicBool,
 }
 
@@ -73,7 +77,7 @@ thread_local! {
 
 impl Runner {
     /// Makes the record of this thread, once.
-    pub(crate) fn install(namespace: Option<Remote>) -> Arc<Self> {
+    pub(crate) fn install(namespace: Option<Remote>, realm: Option<&Arc<Realm>>) -> Arc<Self> {
         CURRENT.with(|current| {
             current
                 .get_or_init(|| {
@@ -85,10 +89,11 @@ impl Runner {
                     let runner = Arc::new(Self {
                         ident,
                         stack,
-                        namespace,
+                        namespace: Mutex::new(namespace),
+                        realm: realm.map(Arc::downgrade),
                         seat,
                         stopped,
-                        held: AtomicBool::new(false),
+                        held: AtomicUsize::new(0),
                         due: AtomicBool::new(false),
                     });
                     let mut all = lock(&RUNNERS);
@@ -101,8 +106,30 @@ impl Runner {
     }
 
     /// The record of this thread.
-    pub(crate) fn current() -> Arc<Self> {
-        CURRENT.with(|current| current.get().cloned()).unwrap_or_else(|| Self::install(None))
+    pub(crate) fn current(bridge: &Bridge) -> Arc<Self> {
+        let current = CURRENT.with(|current| current.get().cloned());
+        current.unwrap_or_else(|| Self::install(None, bridge.realm().as_ref()))
+    }
+
+    /// Who waits for what this thread is at.
+    pub(crate) fn caller_here() -> Option<LocalPid> {
+        CURRENT.with(|current| current.get()?.caller())
+    }
+
+    /// What `eval` and `exec` see, if it is the thread of a context.
+    pub(crate) fn namespace(&self, py: Attached<'_>) -> Option<Owned> {
+        lock(&self.namespace).as_ref()?.get(py).map(|names| names.clone_ref(py))
+    }
+
+    /// Gives the namespace up, attached: its interpreter ends.
+    pub(crate) fn forget_namespace(&self) {
+        let namespace = lock(&self.namespace).take();
+        drop(namespace);
+    }
+
+    /// The interpreter its thread is in, if that has not ended.
+    pub(crate) fn realm(&self) -> Option<Arc<Realm>> {
+        self.realm.as_ref()?.upgrade()
     }
 
     /// The context whose thread it is.
@@ -121,12 +148,28 @@ impl Runner {
     }
 
     /// Runs `f` without interrupts for this thread. Whether there was to be one comes with its result.
-    pub(crate) fn uninterrupted<T>(f: impl FnOnce() -> T) -> (T, bool) {
-        let Some(runner) = CURRENT.with(|current| current.get().cloned()) else { return (f(), false) };
-        runner.held.store(true, Ordering::Release);
+    pub(crate) fn uninterrupted<T>(py: Attached<'_>, f: impl FnOnce() -> T) -> (T, bool) {
+        Self::hold(py);
         let result = f();
-        runner.held.store(false, Ordering::Release);
-        (result, runner.due.swap(false, Ordering::AcqRel))
+        (result, Self::let_go())
+    }
+
+    /// This thread is not interrupted until it lets go as often. An interrupt that was about to strike waits too.
+    pub(crate) fn hold(py: Attached<'_>) {
+        let Some(runner) = CURRENT.with(|current| current.get().cloned()) else { return };
+        let stack = lock(&runner.stack);
+        runner.held.fetch_add(1, Ordering::Relaxed);
+        if stack.iter().any(|level| matches!(level, Level::Running(frame) if frame.interrupted)) {
+            raise_in_thread(py, runner.ident, None);
+            runner.due.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there was to be an interrupt meanwhile.
+    pub(crate) fn let_go() -> bool {
+        let Some(runner) = CURRENT.with(|current| current.get().cloned()) else { return false };
+        let _still = lock(&runner.stack);
+        runner.held.fetch_sub(1, Ordering::Relaxed) == 1 && runner.due.swap(false, Ordering::Relaxed)
     }
 
     /// All there are.
@@ -155,8 +198,9 @@ impl Runner {
     /// The context ends: what runs is interrupted, and who waits for it is told at once.
     pub(crate) fn abandon(&self) {
         let running = |level: &Level| match level {
-            Level::Running(frame) => Some((frame.id, frame.known.clone())),
-            Level::Cast | Level::Waiting(_) => None,
+            // What is done after an answer, or at the end of the context itself, has a time of its own.
+            Level::Running(frame) if frame.caller.is_some() => Some((frame.id, frame.known.clone())),
+            Level::Running(_) | Level::Cast | Level::Waiting(_) => None,
         };
         let all: Vec<_> = lock(&self.stack).iter().filter_map(running).collect();
         for (id, known) in all {
@@ -234,9 +278,8 @@ impl Runner {
             return false;
         }
         STATS.interrupted.fetch_add(1, Ordering::Relaxed);
-        // Both are attached, so it does not change meanwhile.
-        if self.held.load(Ordering::Acquire) {
-            self.due.store(true, Ordering::Release);
+        if self.held.load(Ordering::Relaxed) > 0 {
+            self.due.store(true, Ordering::Relaxed);
             return true;
         }
         match stack.last() {
@@ -250,6 +293,17 @@ impl Runner {
             }
         }
         true
+    }
+
+    /// Breaks off its wait for Erlang, if it is in one.
+    pub(crate) fn break_off(&self) -> bool {
+        match lock(&self.stack).last() {
+            Some(Level::Waiting(suspension)) => {
+                suspension.interrupt();
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Looks at what is running: requests that take their time get their caller watched. Whether there is one that is

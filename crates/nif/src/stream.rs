@@ -26,7 +26,7 @@ use crate::runner::Runner;
 use crate::stats::STATS;
 use crate::table::{self, Id};
 use crate::waiter::Known;
-use crate::{atoms, output, python, watch};
+use crate::{atoms, output, watch};
 
 /// How many values are sent before other threads of Python get their turn: an iterator in C gives none away by itself.
 const BATCH: u32 = 64;
@@ -228,7 +228,7 @@ fn begin(
     }
     let source = exec::value(py, bridge, namespace, request)?;
     let steps = bridge.steps.get(py).and_then(|steps| steps.call1(py, &source)).map_err(raised)?;
-    flow.steps = python::interpreter().and_then(|home| Remote::new(py, steps.clone_ref(py), home).ok());
+    flow.steps = Remote::new(py, steps.clone_ref(py), &bridge.home).ok();
     Ok(steps)
 }
 
@@ -252,10 +252,8 @@ fn advance(py: Attached<'_>, bridge: &Bridge, stream: &ResourceArc<Stream>, step
             return Outcome::Over;
         }
         sent = sent.wrapping_add(1);
-        if sent.is_multiple_of(BATCH)
-            && let Some(interpreter) = python::interpreter()
-        {
-            interpreter.detach(py, || ());
+        if sent.is_multiple_of(BATCH) {
+            bridge.home.detach(py, || ());
         }
     }
     Outcome::Paused

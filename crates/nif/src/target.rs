@@ -7,9 +7,9 @@ use rustler::{Atom, Encoder, Env, NifResult, ResourceArc, Term};
 use crate::atoms;
 use crate::binding::Binding;
 use crate::callback::Ticket;
-use crate::context::Context;
+use crate::context::{Context, Seat};
 use crate::event_loop::{EventLoop, Floor};
-use crate::pool::POOL;
+use crate::pool::{APART, POOL};
 use crate::request::Request;
 
 /// Who is to run a request.
@@ -17,6 +17,10 @@ use crate::request::Request;
 pub(crate) enum Target {
     /// Whichever context is free.
     Pool,
+    /// Likewise, of those with an interpreter of their own.
+    Apart,
+    /// The context where a request was begun that cannot go on elsewhere.
+    Seat(Arc<Seat>),
     Context(ResourceArc<Context>),
     /// A context that a process has to itself.
     Binding(ResourceArc<Binding>),
@@ -32,7 +36,7 @@ pub(crate) enum Target {
 impl Target {
     pub(crate) fn decode(term: Term<'_>) -> NifResult<Self> {
         if term.is_atom() {
-            return Ok(Self::Pool);
+            return Ok(if atoms::subinterp() == term { Self::Apart } else { Self::Pool });
         }
         if let Ok(context) = term.decode() {
             return Ok(Self::Context(context));
@@ -52,7 +56,8 @@ impl Target {
     /// As Erlang names it.
     pub(crate) fn encode<'a>(&self, env: Env<'a>) -> Term<'a> {
         match self {
-            Self::Pool => atoms::pool().encode(env),
+            Self::Pool | Self::Seat(_) => atoms::pool().encode(env),
+            Self::Apart => atoms::subinterp().encode(env),
             Self::Context(context) => context.encode(env),
             Self::Binding(binding) => binding.encode(env),
             Self::Ticket(ticket) => ticket.encode(env),
@@ -66,7 +71,7 @@ impl Target {
     /// Whether a request may be answered within microseconds: it goes to a context.
     pub(crate) fn is_quick(&self) -> bool {
         match self {
-            Self::Pool | Self::Context(_) | Self::Binding(_) => true,
+            Self::Pool | Self::Apart | Self::Seat(_) | Self::Context(_) | Self::Binding(_) => true,
             Self::Ticket(_) | Self::Loop(_) | Self::Nested(_) | Self::Floor(_) => false,
         }
     }
@@ -87,6 +92,8 @@ impl Target {
     pub(crate) fn post(&self, request: Request) -> Result<(), Request> {
         match self {
             Self::Pool => POOL.post(request),
+            Self::Apart => APART.post(request),
+            Self::Seat(seat) => seat.post(request),
             Self::Context(context) => context.seat.post(request),
             Self::Binding(binding) => binding.post(request),
             Self::Ticket(ticket) => ticket.post(request),

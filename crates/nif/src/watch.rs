@@ -17,7 +17,7 @@ use crate::context::start_reserve;
 use crate::crew::CREW;
 use crate::inbox::lock;
 use crate::jobs;
-use crate::pool::{POOL, Relief};
+use crate::pool::{APART, POOL, Relief};
 use crate::python;
 use crate::runner::Runner;
 use crate::stats::STATS;
@@ -139,10 +139,11 @@ impl Watchdog {
                 young |= runner.look();
             }
             let relief = POOL.relieve();
+            let apart = APART.relieve();
             // Without another thread the queue waits for those there are.
             let started = relief == Relief::Start && start_reserve().is_ok();
             let queued = CREW.relieve();
-            self.rest(young || started || queued || relief == Relief::Later);
+            self.rest(young || started || queued || relief == Relief::Later || apart == Relief::Later);
         }
     }
 
@@ -162,6 +163,7 @@ impl Watchdog {
         // What came before the flag was seen is found by looking once more.
         let news = STATS.started.load(Ordering::SeqCst) != started
             || POOL.wants_relief()
+            || APART.wants_relief()
             || CREW.has_work()
             || !lock(&POST).is_empty();
         if !news {
@@ -205,17 +207,24 @@ impl Watchdog {
                 stopping.counted = true;
                 STATS.unstoppable.fetch_add(1, Ordering::Relaxed);
                 let seats = runners.iter().filter(|runner| runner.has(id)).filter_map(|runner| runner.seat());
-                seats.for_each(|seat| POOL.write_off(&seat));
+                seats.for_each(|seat| seat.pool.write_off(&seat));
             }
-            python::attach(|py, bridge| {
-                if let Ok(class) = bridge.interrupted.get(py) {
-                    for runner in &runners {
-                        if runner.interrupt(py, id, &class) {
-                            nudge(py, bridge, runner.ident);
-                        }
-                    }
+            for runner in runners.iter().filter(|runner| runner.has(id)) {
+                if let Some(realm) = runner.realm() {
+                    realm.interrupt(id);
                 }
-            });
+            }
+        }
+    }
+}
+
+/// Interrupts a request that runs in this interpreter.
+pub(crate) fn strike(py: Attached<'_>, bridge: &Bridge, id: Id) {
+    let Ok(class) = bridge.interrupted.get(py) else { return };
+    for runner in Runner::all() {
+        let here = runner.realm().is_some_and(|realm| *realm.interpreter() == bridge.home);
+        if here && runner.interrupt(py, id, &class) {
+            nudge(py, bridge, runner.ident);
         }
     }
 }

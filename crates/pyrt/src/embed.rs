@@ -58,7 +58,7 @@ pub unsafe fn start(start: &Start) -> Result<Interpreter, String> {
     }
 }
 
-fn check(status: ffi::PyStatus) -> Result<(), String> {
+pub(crate) fn check(status: ffi::PyStatus) -> Result<(), String> {
     // SAFETY: a status made by the runtime; its text is static.
     unsafe {
         if ffi::PyStatus_Exception(status) == 0 {

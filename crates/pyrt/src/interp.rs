@@ -6,7 +6,7 @@
 use core::ffi::{CStr, c_void};
 use core::fmt;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::thread::{Attachment, current_interpreter};
@@ -19,12 +19,18 @@ pub(crate) struct Shared {
     id: i64,
     raw: NonNull<ffi::PyInterpreterState>,
     alive: AtomicBool,
+    /// Whether its maker is ending it: from then on nobody else attaches.
+    closing: AtomicBool,
+    /// How many threads are attached by [`Interpreter::attach`], or about to be.
+    users: AtomicUsize,
+    /// The thread states that threads keep for it.
+    states: Mutex<Vec<NonNull<ffi::PyThreadState>>>,
     pending: AtomicBool,
     deferred: Mutex<Vec<NonNull<ffi::PyObject>>>,
 }
 
-// SAFETY: `raw` is handed to functions that may be called by any thread; the pointers in `deferred` are only moved until a
-// thread attached to the interpreter takes them.
+// SAFETY: `raw` is handed to functions that may be called by any thread; the pointers in `deferred` and `states` are only moved
+// until a thread attached to the interpreter takes them.
 unsafe impl Send for Shared {}
 // SAFETY: as above; the list is behind a mutex.
 unsafe impl Sync for Shared {}
@@ -37,6 +43,53 @@ impl Shared {
     pub(crate) fn raw(&self) -> *mut ffi::PyInterpreterState {
         self.raw.as_ptr()
     }
+
+    /// A thread is going to attach: false if it may not any more. [`depart`](Self::depart) takes it back.
+    pub(crate) fn admit(&self) -> bool {
+        // This and `close` are in one order: either the maker sees the user, or the user that it is closing.
+        self.users.fetch_add(1, Ordering::SeqCst);
+        let open = self.is_alive() && !self.closing.load(Ordering::SeqCst);
+        if !open {
+            self.depart();
+        }
+        open
+    }
+
+    pub(crate) fn depart(&self) {
+        self.users.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Nobody is admitted from now on.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_used(&self) -> bool {
+        self.users.load(Ordering::SeqCst) > 0
+    }
+
+    /// A thread keeps a state for it.
+    pub(crate) fn register(&self, state: NonNull<ffi::PyThreadState>) {
+        self.states().push(state);
+    }
+
+    /// The thread that keeps a state gives it up, having been admitted.
+    pub(crate) fn unregister(&self, state: NonNull<ffi::PyThreadState>) {
+        self.states().retain(|other| *other != state);
+    }
+
+    /// All that are kept, for the maker who ends it.
+    pub(crate) fn take_states(&self) -> Vec<NonNull<ffi::PyThreadState>> {
+        core::mem::take(&mut *self.states())
+    }
+
+    fn states(&self) -> std::sync::MutexGuard<'_, Vec<NonNull<ffi::PyThreadState>>> {
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_ended(&self) {
+        self.alive.store(false, Ordering::Release);
+    }
 }
 
 /// The interpreter has ended, or this thread can make no thread state for it.
@@ -46,7 +99,7 @@ pub struct Gone;
 
 /// A handle to an interpreter. Cheap to clone; any thread may hold it.
 #[derive(Clone)]
-pub struct Interpreter(Arc<Shared>);
+pub struct Interpreter(pub(crate) Arc<Shared>);
 
 impl Interpreter {
     /// The interpreter this thread is attached to. A dict lookup: keep the result.
@@ -84,6 +137,9 @@ impl Interpreter {
             id: py.interpreter_id(),
             raw,
             alive: AtomicBool::new(true),
+            closing: AtomicBool::new(false),
+            users: AtomicUsize::new(0),
+            states: Mutex::new(Vec::new()),
             pending: AtomicBool::new(false),
             deferred: Mutex::new(Vec::new()),
         });
@@ -126,9 +182,10 @@ impl Interpreter {
             // SAFETY: just checked; `f` cannot keep the token.
             return Ok(f(unsafe { Attached::assume() }));
         }
-        if !self.0.is_alive() {
+        if !self.0.admit() {
             return Err(Gone);
         }
+        let _user = User(&self.0);
         let _attachment = Attachment::enter(&self.0).ok_or(Gone)?;
         // SAFETY: attached by the line above until the end of this scope.
         let py = unsafe { Attached::assume() };
@@ -197,7 +254,16 @@ unsafe extern "C" fn ended(capsule: *mut ffi::PyObject) {
         let shared = ffi::PyCapsule_GetPointer(capsule, CAPSULE.as_ptr()).cast::<Shared>();
         if !shared.is_null() {
             let shared = Arc::from_raw(shared.cast_const());
-            shared.alive.store(false, Ordering::Release);
+            shared.set_ended();
         }
+    }
+}
+
+/// Somebody who was admitted.
+struct User<'a>(&'a Shared);
+
+impl Drop for User<'_> {
+    fn drop(&mut self) {
+        self.0.depart();
     }
 }

@@ -140,6 +140,7 @@ mod remote;
 mod runtime;
 mod signature;
 mod slots;
+mod subinterp;
 mod text;
 mod thread;
 mod typed;

@@ -4,7 +4,7 @@
 //! So each OS thread keeps one per interpreter it has ever attached to, in a thread-local, until the thread ends.
 
 use core::cell::{Cell, RefCell};
-use core::ptr;
+use core::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::ffi;
@@ -61,25 +61,28 @@ pub(crate) fn current_interpreter() -> *mut ffi::PyInterpreterState {
 /// A thread state of one interpreter, kept by one OS thread and deleted when that ends.
 struct Kept {
     interpreter: Arc<Shared>,
-    state: *mut ffi::PyThreadState,
+    state: NonNull<ffi::PyThreadState>,
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
         // A state of an interpreter that has ended was freed with it; one that is ending must be left to it.
         // SAFETY: may be called by any thread.
-        if !self.interpreter.is_alive() || unsafe { ffi::Py_IsFinalizing() } != 0 {
+        if unsafe { ffi::Py_IsFinalizing() } != 0 || !self.interpreter.admit() {
             return;
         }
+        self.interpreter.unregister(self.state);
+        let state = self.state.as_ptr();
         // SAFETY: the state was made by this thread, is not current (attachments end before the thread does), and its
-        // interpreter is alive; a state is cleared attached, and `DeleteCurrent` detaches.
+        // interpreter is alive, as this thread was admitted; a state is cleared attached, and `DeleteCurrent` detaches.
         unsafe {
-            ffi::PyEval_RestoreThread(self.state);
-            CURRENT.set(self.state);
-            ffi::PyThreadState_Clear(self.state);
+            ffi::PyEval_RestoreThread(state);
+            CURRENT.set(state);
+            ffi::PyThreadState_Clear(state);
             CURRENT.set(ptr::null_mut());
             ffi::PyThreadState_DeleteCurrent();
         }
+        self.interpreter.depart();
     }
 }
 
@@ -89,17 +92,39 @@ fn kept(interpreter: &Arc<Shared>) -> *mut ffi::PyThreadState {
         let Ok(mut list) = list.try_borrow_mut() else { return ptr::null_mut() };
         list.retain(|kept| kept.interpreter.is_alive());
         if let Some(kept) = list.iter().find(|kept| Arc::ptr_eq(&kept.interpreter, interpreter)) {
-            return kept.state;
+            return kept.state.as_ptr();
         }
-        // SAFETY: `PyThreadState_New` needs no attachment; the interpreter was alive a moment ago, and ending one while
-        // threads still attach to it is ruled out by the contract of `Interpreter::attach`.
+        // SAFETY: `PyThreadState_New` needs no attachment; the interpreter is alive, as this thread was admitted.
         let state = unsafe { ffi::PyThreadState_New(interpreter.raw()) };
-        if !state.is_null() {
+        if let Some(state) = NonNull::new(state) {
+            interpreter.register(state);
             list.push(Kept { interpreter: interpreter.clone(), state });
         }
         state
     })
     .unwrap_or(ptr::null_mut())
+}
+
+/// Has this thread keep a state that it made in another way. False if it cannot.
+#[cfg(Py_3_12)]
+pub(crate) fn adopt(interpreter: &Arc<Shared>, state: NonNull<ffi::PyThreadState>) -> bool {
+    let kept = KEPT.try_with(|list| {
+        list.try_borrow_mut().map(|mut list| list.push(Kept { interpreter: interpreter.clone(), state }))
+    });
+    let kept = matches!(kept, Ok(Ok(())));
+    if kept {
+        interpreter.register(state);
+    }
+    kept
+}
+
+/// The state this thread keeps for an interpreter, if it does.
+pub(crate) fn find(interpreter: &Arc<Shared>) -> Option<NonNull<ffi::PyThreadState>> {
+    let found = KEPT.try_with(|list| {
+        let list = list.try_borrow().ok()?;
+        list.iter().find(|kept| Arc::ptr_eq(&kept.interpreter, interpreter)).map(|kept| kept.state)
+    });
+    found.ok().flatten()
 }
 
 /// Attachment of this thread by a kept state; dropping it detaches and gives an earlier attachment back.
