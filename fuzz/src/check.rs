@@ -12,8 +12,8 @@ use crate::python;
 
 /// Looks at one input. Its first byte says which way it goes.
 pub(super) fn input(py: Attached<'_>, bridge: &Bridge, data: &[u8]) {
-    if let Some(interpreter) = python::interpreter() {
-        interpreter.drain(py);
+    if let Some(main) = python::main() {
+        main.interpreter().drain(py);
     }
     match data.split_first() {
         Some((way, data)) if way % 2 == 0 => from_term(py, bridge, data),
