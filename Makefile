@@ -40,7 +40,7 @@ TESTS = test-rust test-python test-web test-erlang test-fuzz test-release test-v
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup ext pythons otp run run-evloop run-dag test $(TESTS) test-matrix fuzz test-valgrind report-uvloop soak chaos lint \
+.PHONY: help setup ext pythons otp run run-web run-evloop run-dag test $(TESTS) test-matrix fuzz test-valgrind report-uvloop soak chaos lint \
 	lint-layers lint-rust lint-python lint-erlang fmt bench doctor clean
 
 help: ## this list
@@ -61,6 +61,9 @@ otp: ## OTP 27 and 29, from later Debians' packages, once, into ~/.cache
 
 run: setup ## the tour: Python in the Erlang VM, shown live; then, on a terminal, a shell
 	@PYTHON=$(abspath $(VENV)/python) tools/tour.sh
+
+run-web: setup ## a site with FastAPI, served from inside the VM at a loopback address (PORT=8000)
+	@PYTHON=$(abspath $(VENV)/python) tools/run_web.sh
 
 run-evloop: setup ## the tour of the event loop, from Rust
 	$(CARGO) run --release -p evloop --example tour

@@ -21,7 +21,8 @@ init([]) ->
     _ = py_state:table(),
     Flags = #{strategy => one_for_one, intensity => 20, period => 10},
     Workers = [worker(Module) || Module <- [py_callback, py_output, py_logger, py_pool, py_subinterp_pool]],
-    {ok, {Flags, Workers ++ [supervisor(py_context_sup), supervisor(py_subinterp_sup), supervisor(py_loop_sup)]}}.
+    Supervisors = [supervisor(Module) || Module <- [py_context_sup, py_subinterp_sup, py_loop_sup, py_asgi_sup]],
+    {ok, {Flags, Workers ++ Supervisors}}.
 
 worker(Module) ->
     #{id => Module, start => {Module, start_link, []}}.

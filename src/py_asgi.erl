@@ -16,8 +16,9 @@
 -export([run/4, run/5, run_async/4, run_async/5, await_response/1, await_response/2]).
 -export([stream/4, stream/5, body/3, body/4, websocket/3, websocket/4, send/2, send/3, close/1, close/3]).
 -export([ack/1, ack/2, disconnect/1]).
+-export([serve/1, stop/1, info/1]).
 
--export_type([scope/0, options/0, stream_options/0, response/0, event/0, frame/0]).
+-export_type([scope/0, options/0, stream_options/0, serve_options/0, response/0, event/0, frame/0]).
 
 -type scope() :: py_asgi_scope:scope().
 -type headers() :: [{binary(), binary()}].
@@ -30,6 +31,15 @@
                | {reject, Status :: pos_integer(), headers(), Body :: binary()}
                | done | {error, term()}.
 -type frame() :: {text | binary, iodata()}.
+
+%% `app' is a module and a name in it, or both in one text, as in `<<"my_site:app">>'. Times are in seconds, sizes in bytes.
+-type serve_options() :: #{app := {py:name(), py:name()} | binary() | string(),
+                           host => binary() | string() | inet:ip_address(), port => inet:port_number(),
+                           loops => pos_integer(), lifespan => auto | on | off, interface => asgi | wsgi, root_path => binary(),
+                           backlog => pos_integer(),
+                           max_head => pos_integer(), max_headers => pos_integer(), max_body => non_neg_integer(),
+                           max_message => pos_integer(), keep_alive => number(), head_timeout => number(),
+                           body_timeout => number(), shutdown_timeout => number()}.
 
 -define(TIMEOUT, 30000).
 
@@ -162,6 +172,50 @@ ack(Ref) ->
 -spec ack(reference(), pos_integer()) -> ok.
 ack(Ref, More) when is_integer(More), More > 0 ->
     py_asgi_stream:tell(Ref, {ack, More}).
+
+%% @doc Serves an app over HTTP/1.1 and WebSocket, from event loops of this VM, under supervision: at `port', 8000 if nothing is said and
+%% one of the kernel's choice if it is 0, of `host', by default `127.0.0.1'.
+%%
+%% `loops' is how many loops of {@link py_event_loop_pool} serve it, by default all; each begins the app's lifespan, and an app that does
+%% not start is not served. A loop that dies listens again when it is replaced. WSGI apps (`interface => wsgi') run on threads.
+-spec serve(serve_options()) -> {ok, pid()} | {error, term()}.
+serve(#{app := App} = Options) ->
+    [] = maps:keys(maps:without([app, host, port, loops, lifespan, interface, root_path, backlog, max_head, max_headers, max_body,
+                                 max_message, keep_alive, head_timeout, body_timeout, shutdown_timeout], Options)),
+    Loops = maps:get(loops, Options, py_loop_sup:pool_size()),
+    Port = maps:get(port, Options, 8000),
+    true = is_integer(Loops) andalso Loops >= 1 andalso Loops =< py_loop_sup:pool_size(),
+    true = is_integer(Port) andalso Port >= 0 andalso Port =< 65535,
+    Interface = maps:get(interface, Options, asgi),
+    true = Interface =:= asgi orelse Interface =:= wsgi,
+    Given = Options#{app => app(App), loops => Loops, port => Port, host => host(maps:get(host, Options, <<"127.0.0.1">>)),
+                     lifespan => lifespan(Options), interface => atom_to_binary(Interface)},
+    case supervisor:start_child(py_asgi_sup, [Given]) of
+        {ok, Server} when is_pid(Server) -> {ok, Server};
+        {error, Reason} -> {error, Reason}
+    end.
+
+%% @doc Ends a server: it takes no more connections, has `shutdown_timeout' seconds to answer what it serves, and cancels the rest.
+-spec stop(pid()) -> ok | {error, not_found}.
+stop(Server) ->
+    case supervisor:terminate_child(py_asgi_sup, Server) of
+        ok -> ok;
+        {error, _} -> {error, not_found}
+    end.
+
+%% @doc Where a server listens, and on how many loops.
+-spec info(pid()) -> #{host := binary(), port := inet:port_number(), loops := non_neg_integer()}.
+info(Server) ->
+    py_asgi_server:info(Server).
+
+app({Module, Name}) ->
+    {py_name:text(Module), py_name:text(Name)};
+app(Text) ->
+    [Module, Name] = binary:split(unicode:characters_to_binary(Text), <<":">>),
+    {Module, Name}.
+
+host(Address) when is_tuple(Address) -> list_to_binary(inet:ntoa(Address));
+host(Name) -> unicode:characters_to_binary(Name).
 
 start(Type, Module, Callable, Scope, Options, Body) ->
     [] = maps:keys(maps:without([lifespan, demand, owner], Options)),

@@ -6,16 +6,7 @@ set -euo pipefail
 python=$(command -v "${PYTHON:-python3}")
 case $python in /*) ;; *) python=$PWD/$python ;; esac
 cd "$(dirname "$0")/.."
-{ read -r build; read -r prefix; read -r program; read -r version; } < <("$python" tools/interpreter.py)
-# An environment for the Python in the VM, made anew when it is for another one or to have other packages.
-venv=$PWD/$build/vm
-made_of="$PWD $prefix $version $(sha256sum <tools/requirements-vm.txt)"
-if [[ ! -f $venv/made-of || $(<"$venv/made-of") != "$made_of" ]]; then
-    rm -rf "$venv"
-    "$program" -m venv "$venv"
-    "$venv/bin/python" -m pip --disable-pip-version-check --quiet install --requirement tools/requirements-vm.txt
-    echo "$made_of" >"$venv/made-of"
-fi
+venv=$(tools/vm_env.sh "$python")
 if [[ ${OTP-} ]]; then
     otp=$(tools/otp.sh --list | grep "/$OTP/bin\$") || { echo "OTP $OTP is not here: make otp" >&2; exit 1; }
     export PATH="$otp:$PATH"

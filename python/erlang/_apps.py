@@ -60,6 +60,7 @@ class Lifespan:
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[None] | None = None
+        self._is_ended = False
 
     def begin(self) -> None:
         if self._policy == "off":
@@ -80,9 +81,15 @@ class Lifespan:
     def has_failed(self) -> bool:
         return self._started.done() and self._started.exception() is not None
 
+    @property
+    def is_over(self) -> bool:
+        """It failed to start, or was ended."""
+        return self.has_failed or self._is_ended
+
     async def end(self) -> None:
         """Tells the app that it is over, and waits until it has cleaned up."""
-        if self._task is None or self._task.done() or self.has_failed:
+        was_ended, self._is_ended = self._is_ended, True
+        if was_ended or self._task is None or self._task.done() or self.has_failed:
             return
         self._events.put_nowait({"type": "lifespan.shutdown"})
         try:
@@ -137,18 +144,25 @@ _living: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Lifespa
 
 
 async def lifespan(app: App, policy: Policy = "auto") -> Lifespan:
-    """The life of an app on the running loop, begun by the first who asks. One that failed is tried again."""
+    """The life of an app on the running loop, begun by the first who asks. One that is over begins anew."""
     living = _living.setdefault(asyncio.get_running_loop(), {})
     life = living.get(id(app))
-    if life is None or life.has_failed:
+    if life is None or life.is_over:
         life = living[id(app)] = Lifespan(app, policy)
         life.begin()
     await life.started()
     return life
 
 
+# Who serves on each loop: to be told before its end.
+serving: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, set[Callable[[], Awaitable[None]]]]" = (
+    weakref.WeakKeyDictionary()
+)
+
+
 async def end() -> None:
-    """The running loop ends: so do the apps that live on it."""
+    """The running loop ends: so do those who serve on it, and the apps that live there."""
+    await asyncio.gather(*(stop() for stop in serving.pop(asyncio.get_running_loop(), set())))
     living = _living.pop(asyncio.get_running_loop(), {})
     await asyncio.gather(*(life.end() for life in living.values()))
 

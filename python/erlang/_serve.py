@@ -15,7 +15,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from ssl import Purpose, SSLContext, create_default_context
 from typing import TYPE_CHECKING, Any
 
-from . import _native, _run
+from . import _apps, _native, _run
 from ._apps import App, Message, Policy, find, lifespan, logger
 from ._loop import ErlangEventLoop
 
@@ -190,7 +190,7 @@ class Server:
         if not await self.connections.gone(self.options.shutdown_timeout if timeout is None else timeout):
             for connection in tuple(self.connections):
                 connection.cancel()
-            await self.connections.gone(5)
+            await self.connections.gone(1)
         self.connections.close()
 
     async def end(self) -> None:
@@ -206,6 +206,44 @@ def _load_once() -> Any:
     if _module is None:
         _module = _load()
     return _module
+
+
+# What Erlang has opened, and the futures that say within how many seconds it is to end.
+_held: "dict[int, tuple[Server, asyncio.Future[float]]]" = {}
+
+
+async def hold(number: int, pid: Any, module: str, name: str, options: dict[str, Any]) -> None:
+    """Serves an app for a process of Erlang, until that releases it or dies, or the loop ends."""
+    from ._bridge import atom, send
+
+    loop = asyncio.get_running_loop()
+    server = Server(find(module, name), Options(**options))
+    await server.start()
+    released: asyncio.Future[float] = loop.create_future()
+    _held[number] = server, released
+
+    async def stop() -> None:
+        await server.stop(0)
+
+    closers = _apps.serving.setdefault(loop, set())
+    closers.add(stop)
+    seconds = 0.0
+    try:
+        send(pid, (atom("py_asgi_listening"), number, server.address))
+        seconds = await released
+    finally:
+        del _held[number]
+        closers.discard(stop)
+        await server.stop(seconds)
+        if not any(other.app is server.app and future.get_loop() is loop for other, future in _held.values()):
+            await server.end()
+
+
+def release(number: int, seconds: float) -> None:
+    """It is to end, with so many seconds for what is served."""
+    held = _held.get(number)
+    if held is not None and not held[1].done():
+        held[1].set_result(seconds)
 
 
 async def run(app: App, options: Options) -> None:

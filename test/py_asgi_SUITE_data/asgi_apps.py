@@ -349,6 +349,11 @@ async def blocks(scope, receive, send):
         await send(message)
 
 
+@plain
+async def blocks_aside(scope, receive, send):
+    await blocks(scope | {"query_string": b"aside"}, receive, send)
+
+
 def reset():
     said.clear()
     gate.clear()
