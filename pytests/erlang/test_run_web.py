@@ -12,28 +12,31 @@ from conftest import ROOT, environment
 
 
 def test_the_example_site_is_served(application: Path) -> None:
-    server = subprocess.Popen(
-        [ROOT / "tools/run_web.sh"],
+    command = [ROOT / "tools/run_web.sh"]
+    with subprocess.Popen(
+        command,
         cwd=ROOT,
         env=environment() | {"PORT": "0"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    )
-    try:
-        assert server.stdout is not None
-        urls = (re.search(r"serving at (http://\S+)", line) for line in server.stdout)
-        url = next(found[1] for found in urls if found)
-        with urllib.request.urlopen(f"{url}hello/you", timeout=60) as answer:
-            assert json.load(answer)["hello"] == "you"
-        counted = []
-        for _ in range(3):
-            with urllib.request.urlopen(f"{url}counter", timeout=60) as answer:
-                counted.append(json.load(answer)["counter"])
-        assert counted == [1, 2, 3]
-        with urllib.request.urlopen(f"{url}tokens", timeout=60) as answer:
-            assert answer.read().count(b"data: ") == 10
-    finally:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
+    ) as server:
+        try:
+            assert server.stdout is not None
+            urls = (re.search(r"serving at (http://\S+)", line) for line in server.stdout)
+            check(next(found[1] for found in urls if found))
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+
+
+def check(url: str) -> None:
+    with urllib.request.urlopen(f"{url}hello/you", timeout=60) as answer:
+        assert json.load(answer)["hello"] == "you"
+    counted = []
+    for _ in range(3):
+        with urllib.request.urlopen(f"{url}counter", timeout=60) as answer:
+            counted.append(json.load(answer)["counter"])
+    assert counted == [1, 2, 3]
+    with urllib.request.urlopen(f"{url}tokens", timeout=60) as answer:
+        assert answer.read().count(b"data: ") == 10
