@@ -123,18 +123,22 @@ kill_loop(Key) ->
     {Key, Pid, _} = lists:keyfind(Key, 1, py_loop:all()),
     exit(Pid, kill).
 
+%% The dying loop may answer for a while, so the thread that answers is looked at.
 a_loop_that_dies_listens_again(_) ->
-    {Server, Port} = serve(echo, #{loops => 1}),
-    {201, _} = fetch(Port, "/"),
+    {Server, Port} = serve(thread, #{loops => 1}),
+    {200, Before} = fetch(Port, "/"),
     kill_loop(1),
-    py_test:wait_until(fun() -> connects(Port) andalso map_get(loops, py_asgi:info(Server)) =:= 1 end, 12000),
-    ?assertMatch({201, <<"POST again">>}, fetch(Port, "/", <<"again">>)).
+    py_test:wait_until(fun() -> is_other(Port, Before) end, 12000),
+    ?assertMatch(#{loops := 1}, py_asgi:info(Server)).
 
-connects(Port) ->
+is_other(Port, Before) ->
     case connect(Port) of
         {ok, Socket} ->
             _ = gen_tcp:send(Socket, request("/", <<>>)),
-            element(1, {answer(all_of(Socket, <<>>))}) =:= {201, <<"POST ">>};
+            case answer(all_of(Socket, <<>>)) of
+                {200, Thread} -> Thread =/= Before;
+                _ -> false
+            end;
         {error, _} ->
             false
     end.

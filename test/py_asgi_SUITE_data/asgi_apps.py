@@ -350,6 +350,12 @@ async def blocks(scope, receive, send):
 
 
 @plain
+async def thread(scope, receive, send):
+    for message in respond(b"%d" % threading.get_native_id()):
+        await send(message)
+
+
+@plain
 async def blocks_aside(scope, receive, send):
     await blocks(scope | {"query_string": b"aside"}, receive, send)
 
