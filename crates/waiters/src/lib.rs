@@ -2,7 +2,7 @@
 //! cancels it, or its deadline. Any thread; one lock, held for a few instructions, and never while a waiter is told.
 //!
 //! Deadlines are timers, looked at by one event loop with one of them armed: nothing is scanned, and nobody wakes up while nothing is
-//! due. A name is free again as soon as its waiter has ended. How the last ones ended is remembered for a while ([`recent`]), to
+//! due. A name is free again as soon as its waiter has ended. How the last ones ended is remembered for a while, to
 //! tell an answer that came twice from one that came too late.
 
 mod recent;
