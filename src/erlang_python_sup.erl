@@ -20,7 +20,7 @@ init([]) ->
     _ = [ets:new(Table, [named_table, public, {read_concurrency, true}]) || Table <- Tables],
     _ = py_state:table(),
     Flags = #{strategy => one_for_one, intensity => 20, period => 10},
-    Workers = [worker(Module) || Module <- [py_callback, py_output, py_logger, py_pool, py_subinterp_pool]],
+    Workers = [worker(Module) || Module <- [py_callback, py_dag_host, py_output, py_logger, py_pool, py_subinterp_pool]],
     Supervisors = [supervisor(Module) || Module <- [py_context_sup, py_subinterp_sup, py_loop_sup, py_asgi_sup]],
     {ok, {Flags, Workers ++ Supervisors}}.
 

@@ -6,7 +6,8 @@
 -behaviour(gen_server).
 
 -export([register/2, unregister/1, names/0]).
--export([start_link/0, run/3, run_scheduled/3]).
+-export([start_link/0, run/3, run_scheduled/3, unpacked/1]).
+
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(TABLE, py_callbacks).
@@ -102,7 +103,9 @@ run_scheduled(Continuation, Target, Call) ->
         _ -> ok
     end.
 
+%% @private
 %% What was too heavy for the process that starts this one comes by a message of its own.
+-spec unpacked(term()) -> term().
 unpacked(Parcel) when is_reference(Parcel) ->
     true = py_nif:parcel_open(Parcel),
     receive {Parcel, Term} -> Term end;

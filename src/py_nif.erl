@@ -20,15 +20,20 @@
 -export([callback_dispatcher/0, callback_begin/1, callback_answer/2, callback_names/1, parcel_open/1]).
 -export([schedule_begin/1, schedule_answer/2, schedule_continue/1]).
 -export([caught_up/2]).
+-export([graph_host/0, graph_compile/4, graph_start/8, graph_cancel/1, graph_dot/1, graph_picture/2, graph_begin/1, graph_answer/2]).
 -export([reply_register/3, reply_end/3, reply_counters/0, reply_limit/1]).
 -export([atom_limit/1, term_limit/1, traceback/2, stats/0]).
 
 -export_type([context/0, binding/0, ticket/0, parcel/0, continuation/0, event_loop/0, target/0, op/0, id/0, task/0, stream/0, waiter/0]).
+-export_type([graph_plan/0, graph_run/0, errand/0]).
 -export_type([bare_loop/0, fd_ref/0, timer_ref/0, event/0]).
 
 -type context() :: reference().
 -type binding() :: reference().
 -type ticket() :: reference().
+-type graph_plan() :: reference().
+-type graph_run() :: reference().
+-type errand() :: reference().
 -type parcel() :: reference().
 -type continuation() :: reference().
 -type task() :: reference().
@@ -292,6 +297,32 @@ atom_limit(_Limit) -> erlang:nif_error(not_loaded).
 
 -spec term_limit(non_neg_integer()) -> ok.
 term_limit(_Limit) -> erlang:nif_error(not_loaded).
+
+%% @doc Graphs of work, see `py_dag'.
+-spec graph_host() -> ok.
+graph_host() -> erlang:nif_error(not_loaded).
+
+-spec graph_compile([tuple()], [pos_integer()], [pos_integer()], [tuple()]) -> {ok, graph_plan()} | {error, term()}.
+graph_compile(_Nodes, _Regions, _Limits, _Servers) -> erlang:nif_error(not_loaded).
+
+-spec graph_start(graph_plan(), [{binary(), term()}], pid(), timeout(), atom(), all | [binary()], boolean(), boolean()) ->
+    {ok, graph_run()} | {error, term()}.
+graph_start(_Plan, _Given, _Owner, _Deadline, _Mode, _Outputs, _Tells, _Records) -> erlang:nif_error(not_loaded).
+
+-spec graph_cancel(graph_run()) -> boolean().
+graph_cancel(_Run) -> erlang:nif_error(not_loaded).
+
+-spec graph_dot(graph_plan()) -> binary().
+graph_dot(_Plan) -> erlang:nif_error(not_loaded).
+
+-spec graph_picture(graph_run(), trace | svg) -> binary() | undefined.
+graph_picture(_Run, _Kind) -> erlang:nif_error(not_loaded).
+
+-spec graph_begin(errand()) -> boolean().
+graph_begin(_Errand) -> erlang:nif_error(not_loaded).
+
+-spec graph_answer(errand(), {ok, term()} | {error, term()}) -> boolean().
+graph_answer(_Errand, _Result) -> erlang:nif_error(not_loaded).
 
 %% @doc Correlated replies, see `py_reply'.
 -spec reply_register(term(), pid(), timeout()) -> {ok, reference()} | {error, atom()}.

@@ -35,6 +35,8 @@ mod exec;
 #[cfg(feature = "fuzzing")]
 #[path = "../../../fuzz/src/fuzz.rs"]
 mod fuzz;
+mod graph_api;
+mod graphs;
 mod inbox;
 mod job;
 mod jobs;

@@ -58,7 +58,12 @@ enum Tag {
     Task(Box<ResourceArc<Task>>),
     /// `{Good, Ref, Value}` or `{Bad, Ref, Reason}`.
     Split(Tags),
+    /// The result alone, and no process is sent it. In a box, for most requests have none.
+    Sink(Box<Sink>),
 }
+
+/// Is handed a result: a term of a mail. On the thread that ran the request.
+pub(crate) type Sink = Box<dyn FnOnce(Mail, ErlNifTerm) + Send>;
 
 /// The two tags of an answer that is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +143,21 @@ impl Request {
         Some(Self { op, mail: Some(mail), terms, wait, target, piece: None })
     }
 
+    /// One whose result, `{ok, _}` or `{error, _}`, is handed over. Its terms lie in `mail`; `caller` is whom it is done for.
+    pub(crate) fn with_sink(
+        op: Op,
+        mail: Mail,
+        terms: [ErlNifTerm; 4],
+        caller: LocalPid,
+        target: Target,
+        sink: Sink,
+    ) -> Option<(Self, Id)> {
+        let id = table::open()?;
+        let reference = atoms::undefined().as_c_arg();
+        let wait = Some(Wait { id, pid: caller, reference, tag: Tag::Sink(Box::new(sink)) });
+        Some((Self { op, mail: Some(mail), terms, wait, target, piece: None }, id))
+    }
+
     /// Has the answer put as `{Good, Ref, Value}` or `{Bad, Ref, Reason}`.
     pub(crate) fn split(&mut self, tags: Tags) {
         if let Some(wait) = &mut self.wait {
@@ -157,7 +177,7 @@ impl Request {
     pub(crate) fn task(&self) -> Option<ResourceArc<Task>> {
         match self.wait.as_ref()?.tag {
             Tag::Task(ref task) => Some(ResourceArc::clone(task)),
-            Tag::None | Tag::Watched | Tag::Word(_) | Tag::Split(_) => None,
+            Tag::None | Tag::Watched | Tag::Word(_) | Tag::Split(_) | Tag::Sink(_) => None,
         }
     }
 
@@ -239,6 +259,14 @@ impl Request {
     ) {
         let (Some(mail), wait) = (self.mail.take(), self.wait.take()) else { return };
         let Some(wait) = wait else { return };
+        if let Tag::Sink(sink) = wait.tag {
+            let word = result(mail.env()).as_c_arg();
+            if table::close(wait.id) {
+                STATS.answered.fetch_add(1, Ordering::Relaxed);
+                sink(mail, word);
+            }
+            return;
+        }
         let message = {
             let result = result(mail.env());
             // SAFETY: kept in this mail by `new`.
@@ -249,6 +277,7 @@ impl Request {
                 Tag::Word(tag) => (unsafe { mail.term(tag) }, reference, result).encode(mail.env()),
                 Tag::Task(task) => task.put(reference, result),
                 Tag::Split(tags) => tags.put(reference, result),
+                Tag::Sink(_) => result,
             };
             message.as_c_arg()
         };

@@ -32,6 +32,17 @@ impl Saved {
         Some(Self { mail, word, name: None })
     }
 
+    /// A term that was made in a mail.
+    pub(crate) fn made(mail: Mail, word: ErlNifTerm) -> Self {
+        Self { mail, word, name: None }
+    }
+
+    /// The term itself.
+    pub(crate) fn get(&self) -> Term<'_> {
+        // SAFETY: made in this mail, which nobody clears.
+        unsafe { self.mail.term(self.word) }
+    }
+
     /// An atom, whose text is known.
     pub(crate) fn atom(atom: Term<'_>, text: &str) -> Option<Self> {
         let mail = Mail::new()?;

@@ -17,7 +17,7 @@ use rustler::{Encoder, Env, Term};
 pub(crate) use atom::{ATOM_LIMIT, existing_atom, make_atom, text_of, too_many_atoms};
 pub(crate) use leaf::Leaf;
 pub(crate) use room::TERM_LIMIT;
-pub(crate) use to_python::to_python;
+pub(crate) use to_python::{slice, to_python};
 pub(crate) use to_term::{to_term, to_terms};
 
 use crate::atoms;

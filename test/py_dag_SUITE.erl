@@ -1,0 +1,332 @@
+%% Graphs of work from Erlang: what is refused, what runs where, deadlines, fallbacks, fan-out, cancellation, Redis, pictures.
+-module(py_dag_SUITE).
+
+-export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([a_plan_runs_again_and_again/1,
+         every_kind_of_node_has_its_value/1,
+         arguments_come_in_the_order_of_the_inputs/1,
+         what_is_wrong_with_a_plan_is_named/1,
+         what_is_wrong_with_a_run_is_named/1,
+         a_failing_node_is_named_and_other_runs_are_unharmed/1,
+         failures_may_be_collected/1,
+         draining_waits_for_what_has_begun/1,
+         only_what_the_outputs_need_runs/1,
+         a_timeout_stops_python_and_leaves_the_fallback/1,
+         the_deadline_of_a_run_stops_it/1,
+         a_region_has_one_time_for_all_its_nodes/1,
+         a_map_keeps_its_limit_and_its_order/1,
+         a_limit_is_shared_by_nodes/1,
+         cancelling_stops_what_runs_and_what_waits/1,
+         the_owner_s_death_cancels_its_run/1,
+         a_killed_process_is_a_failure_of_its_node/1,
+         a_given_up_erlang_function_is_killed/1,
+         events_come_in_order_and_before_the_end/1,
+         large_values_cross/1,
+         many_runs_at_a_time_do_not_mix/1,
+         plans_and_runs_can_be_drawn/1,
+         redis_commands_are_nodes/1,
+         redis_nil_differs_from_empty/1,
+         redis_errors_are_named/1]).
+
+all() ->
+    py_test:cases(?MODULE).
+
+init_per_suite(Config) ->
+    ok = py_test:start(),
+    ok = py_test:module("work", "
+import asyncio, threading, time
+lock, now, most, seen = threading.Lock(), 0, 0, []
+
+def add(*numbers):
+    return sum(numbers)
+
+def echo(*args, **kwargs):
+    return [list(args), kwargs]
+
+def fail(*args):
+    raise ValueError('no')
+
+def spin(*args):
+    while True:
+        pass
+
+def object_(*args):
+    return object()
+
+async def later(*numbers):
+    await asyncio.sleep(0.001)
+    return sum(numbers)
+
+async def forever(*args):
+    await asyncio.sleep(3600)
+
+async def counted(item, *others):
+    global now, most
+    now += 1
+    most = max(most, now)
+    await asyncio.sleep(0.002)
+    now -= 1
+    return item * 10
+
+def mark(name, *args):
+    with lock:
+        seen.append(name)
+    return name
+
+def marks():
+    with lock:
+        taken = sorted(seen)
+        seen.clear()
+    return taken
+
+def the_most():
+    global most
+    before, most = most, 0
+    return before
+"),
+    Folder = filename:join("/tmp", "py_dag_" ++ os:getpid()),
+    ok = filelib:ensure_dir(filename:join(Folder, "x")),
+    Path = filename:join(Folder, "redis"),
+    Redis = open_port({spawn_executable, os:find_executable("redis-server")},
+                      [{args, ["--port", "0", "--unixsocket", Path, "--save", "", "--appendonly", "no", "--dir", Folder]}, exit_status, binary]),
+    py_test:wait_until(fun() -> element(1, file:read_file_info(Path)) =:= ok end),
+    {os_pid, Pid} = erlang:port_info(Redis, os_pid),
+    true = unlink(Redis),
+    [{redis, #{path => Path}}, {redis_pid, Pid}, {folder, Folder} | Config].
+
+end_per_suite(Config) ->
+    os:cmd("kill " ++ integer_to_list(proplists:get_value(redis_pid, Config))),
+    _ = file:del_dir_r(proplists:get_value(folder, Config)),
+    py_test:stop().
+
+cpu(Name, Function, Inputs) -> #{name => Name, kind => cpu, call => {work, Function}, inputs => Inputs}.
+async(Name, Function, Inputs) -> (cpu(Name, Function, Inputs))#{kind => async}.
+erl(Name, Function, Inputs) -> #{name => Name, kind => erl, function => Function, inputs => Inputs}.
+input(Name) -> #{name => Name, kind => input}.
+
+compiled(Nodes) -> compiled(Nodes, #{}).
+compiled(Nodes, More) ->
+    {ok, Plan} = py_dag:compile(More#{nodes => Nodes}),
+    Plan.
+
+a_plan_runs_again_and_again(_Config) ->
+    Plan = compiled([input(a), cpu(b, add, [a]), async(c, later, [a, b]), erl(d, fun lists:sum/1, [b, c])]),
+    [begin
+         D = N + 2 * N,
+         {ok, #{d := D}} = py_dag:run(Plan, #{a => N})
+     end || N <- lists:seq(1, 50)].
+
+every_kind_of_node_has_its_value(_Config) ->
+    Plan = compiled([input(<<"a">>), (cpu("b", echo, [<<"a">>]))#{kwargs => #{k => 1}}, async(c, later, []), erl(d, fun([]) -> {x, [y]} end, [])]),
+    {ok, Values} = py_dag:run(Plan, #{a => #{deep => [1, 2.5]}}),
+    #{"b" := [[#{<<"deep">> := [1, 2.5]}], #{<<"k">> := 1}], c := 0, d := {x, [y]}} = Values,
+    3 = map_size(Values).
+
+arguments_come_in_the_order_of_the_inputs(_Config) ->
+    Plan = compiled([input(a), input(b), input(c), cpu(out, echo, [c, a, b, a])]),
+    {ok, #{out := [[3, 1, 2, 1], #{}]}} = py_dag:run(Plan, #{a => 1, b => 2, c => 3}).
+
+what_is_wrong_with_a_plan_is_named(_Config) ->
+    Wrong = [{{duplicate_node, a}, [input(a), input(a)]},
+             {{missing_input, b, <<"x">>}, [cpu(b, add, [x])]},
+             {{unknown_kind, a, magic}, [#{name => a, kind => magic}]},
+             {{bad_node, a, {needs, call}}, [#{name => a, kind => cpu}]},
+             {{bad_node, a, {needs, function}}, [#{name => a, kind => erl, function => fun() -> 1 end}]},
+             {{bad_node, a, {timeout, -1}}, [(cpu(a, add, []))#{timeout => -1}]},
+             {{bad_node, a, {map, 0}}, [(cpu(a, add, []))#{map => 0}]},
+             {{bad_node, a, {region, nowhere}}, [(cpu(a, add, []))#{region => nowhere}]},
+             {{bad_node, a, {limit, none_such}}, [(cpu(a, add, []))#{limit => none_such}]},
+             {{bad_node, a, {unknown_options, [colour]}}, [(cpu(a, add, []))#{colour => red}]},
+             {{bad_node, a, {server, none}}, [#{name => a, kind => redis, command => [<<"PING">>]}]},
+             {{bad_node, #{}, {needs, [name, kind]}}, [#{}]}],
+    [{Reason, {error, Reason}} = {Reason, py_dag:compile(#{nodes => Nodes})} || {Reason, Nodes} <- Wrong],
+    {error, {cycle, Circle}} = py_dag:compile(#{nodes => [cpu(a, add, [c]), cpu(b, add, [a]), cpu(c, add, [b]), cpu(d, add, [])]}),
+    [a, b, c] = lists:sort(Circle),
+    {error, {bad_plan, nothing}} = py_dag:compile(nothing),
+    {error, {unknown_options, [knots]}} = py_dag:compile(#{nodes => [], knots => 1}).
+
+what_is_wrong_with_a_run_is_named(_Config) ->
+    Plan = compiled([input(a), cpu(b, add, [a])]),
+    {error, {input_not_given, a}} = py_dag:run(Plan, #{}),
+    {error, {not_an_input, b}} = py_dag:run(Plan, #{a => 1, b => 2}),
+    {error, {unknown_node, <<"x">>}} = py_dag:run(Plan, #{a => 1, x => 2}),
+    {error, {unknown_node, <<"x">>}} = py_dag:run(Plan, #{a => 1}, #{outputs => [x]}),
+    {error, {bad_option, {mode, slow}}} = py_dag:run(Plan, #{a => 1}, #{mode => slow}),
+    {error, {unknown_options, [knots]}} = py_dag:run(Plan, #{a => 1}, #{knots => 1}),
+    {'EXIT', {badarg, _}} = (catch py_dag:run(make_ref(), #{})),
+    {ok, #{b := 1}} = py_dag:run(Plan, #{a => 1}).
+
+a_failing_node_is_named_and_other_runs_are_unharmed(_Config) ->
+    Failing = [{{'ValueError', <<"no">>}, cpu(bad, fail, [a])},
+               {{unconvertible, <<"object">>}, cpu(bad, object_, [a])},
+               {{'AttributeError', any}, cpu(bad, nowhere, [a])},
+               {{error, badarith}, erl(bad, fun([A]) -> A / 0 end, [a])},
+               {{throw, ball}, erl(bad, fun(_) -> throw(ball) end, [a])}],
+    Good = compiled([input(a), async(b, later, [a])]),
+    {ok, Run} = py_dag:start(Good, #{a => 7}),
+    [begin
+         {error, {node_failed, bad, Reason}} = py_dag:run(compiled([input(a), Node, cpu(after_it, add, [bad])]), #{a => 1}),
+         case Wanted of
+             {Class, any} -> Class = element(1, Reason);
+             _ -> Wanted = Reason
+         end
+     end || {Wanted, Node} <- Failing],
+    {ok, #{b := 7}} = py_dag:await(Run).
+
+failures_may_be_collected(_Config) ->
+    Plan = compiled([input(a), cpu(good, add, [a]), cpu(bad, fail, [a]), cpu(below, add, [bad])]),
+    {ok, #{good := {ok, 1}, below := {error, {no_input, bad}}}} = py_dag:run(Plan, #{a => 1}, #{mode => collect}).
+
+draining_waits_for_what_has_begun(_Config) ->
+    Self = self(),
+    Slow = fun([]) -> Self ! {slow, self()}, receive go -> Self ! finished end end,
+    Bad = fun([]) -> receive after infinity -> ok end end,
+    Plan = compiled([erl(slow, Slow, []), (erl(bad, Bad, []))#{timeout => 20}]),
+    {ok, Run} = py_dag:start(Plan, #{}, #{mode => drain, events => true}),
+    Pid = receive {slow, P} -> P end,
+    receive {py_dag, Run, {timeout, bad, _}} -> ok end,
+    receive {py_dag, Run, {done, _}} -> error(too_early) after 50 -> ok end,
+    Pid ! go,
+    receive finished -> ok end,
+    {error, {node_failed, bad, timeout}} = py_dag:await(Run).
+
+only_what_the_outputs_need_runs(_Config) ->
+    Plan = compiled([input(a), input(b),
+                     erl(left, fun([A]) -> {ok, _} = py:call(work, mark, [left]), A end, [a]),
+                     erl(right, fun([B]) -> {ok, _} = py:call(work, mark, [right]), B end, [b]),
+                     erl(both, fun([A, B]) -> A + B end, [left, right])]),
+    {ok, #{left := 1}} = py_dag:run(Plan, #{a => 1, b => 2}, #{outputs => [left]}),
+    {ok, [<<"left">>]} = py:call(work, marks, []),
+    {ok, #{left := 1}} = py_dag:run(Plan, #{a => 1}, #{outputs => [left]}),
+    {ok, [<<"left">>]} = py:call(work, marks, []),
+    {ok, #{both := 3}} = py_dag:run(Plan, #{a => 1, b => 2}),
+    {ok, [<<"left">>, <<"right">>]} = py:call(work, marks, []).
+
+a_timeout_stops_python_and_leaves_the_fallback(_Config) ->
+    #{interrupted := Before} = py:stats(),
+    Plan = compiled([(cpu(spins, spin, []))#{timeout => 30, fallback => 5}, (async(waits, forever, []))#{timeout => 30, fallback => 6},
+                     cpu(out, add, [spins, waits])]),
+    {ok, #{out := 11}} = py_dag:run(Plan, #{}),
+    py_test:wait_until(fun() -> maps:get(interrupted, py:stats()) > Before end),
+    py_test:wait_until(fun() -> maps:get(waiting_tasks, py:stats()) =:= 0 end),
+    [{ok, 4} = py:eval("2 + 2") || _ <- lists:seq(1, 8)].
+
+the_deadline_of_a_run_stops_it(_Config) ->
+    Plan = compiled([async(waits, forever, []), cpu(spins, spin, [])]),
+    {error, timeout} = py_dag:run(Plan, #{}, #{deadline => 30}),
+    py_test:wait_until(fun() -> maps:get(waiting_tasks, py:stats()) =:= 0 end),
+    [{ok, 4} = py:eval("2 + 2") || _ <- lists:seq(1, 8)].
+
+a_region_has_one_time_for_all_its_nodes(_Config) ->
+    Node = fun(Node) -> Node#{region => slow, fallback => late} end,
+    Plan = compiled([Node(async(a, forever, [])), Node(async(b, forever, [])), erl(out, fun(Values) -> Values end, [a, b])],
+                    #{regions => #{slow => 30}}),
+    {ok, #{out := [late, late]}} = py_dag:run(Plan, #{}).
+
+a_map_keeps_its_limit_and_its_order(_Config) ->
+    {ok, _} = py:call(work, the_most, []),
+    Plan = compiled([input(items), input(other), (async(each, counted, [items, other]))#{map => 3}]),
+    {ok, #{each := Values}} = py_dag:run(Plan, #{items => lists:seq(1, 30), other => x}),
+    Values = [N * 10 || N <- lists:seq(1, 30)],
+    {ok, 3} = py:call(work, the_most, []),
+    {ok, #{each := []}} = py_dag:run(Plan, #{items => [], other => x}),
+    {error, {node_failed, each, not_a_list}} = py_dag:run(Plan, #{items => 5, other => x}),
+    Erlang = compiled([input(items), (erl(each, fun([N]) -> N * N end, [items]))#{map => 4}]),
+    {ok, #{each := [1, 4, 9]}} = py_dag:run(Erlang, #{items => [1, 2, 3]}).
+
+a_limit_is_shared_by_nodes(_Config) ->
+    {ok, _} = py:call(work, the_most, []),
+    Nodes = [(async("n" ++ integer_to_list(N), counted, [a]))#{limit => two} || N <- lists:seq(1, 20)],
+    Plan = compiled([input(a) | Nodes], #{limits => #{two => 2}}),
+    {ok, Values} = py_dag:run(Plan, #{a => 1}),
+    20 = map_size(Values),
+    {ok, 2} = py:call(work, the_most, []).
+
+cancelling_stops_what_runs_and_what_waits(_Config) ->
+    Plan = compiled([async(waits, forever, []), cpu(spins, spin, []), cpu(never, mark, [spins])]),
+    {ok, Run} = py_dag:start(Plan, #{}, #{events => true}),
+    [receive {py_dag, Run, {started, Node, _}} -> ok end || Node <- [waits, spins]],
+    true = py_dag:cancel(Run, because),
+    false = py_dag:cancel(Run),
+    {error, cancelled} = py_dag:await(Run),
+    py_test:wait_until(fun() -> maps:get(waiting_tasks, py:stats()) =:= 0 end),
+    [{ok, 4} = py:eval("2 + 2") || _ <- lists:seq(1, 8)],
+    {ok, []} = py:call(work, marks, []),
+    %% And who gives up waiting.
+    {ok, Again} = py_dag:start(Plan, #{}),
+    {error, timeout} = py_dag:await(Again, 20),
+    receive {py_dag, Again, _} = Late -> error(Late) after 50 -> ok end.
+
+the_owner_s_death_cancels_its_run(_Config) ->
+    Plan = compiled([async(waits, forever, [])]),
+    {Owner, Monitor} = spawn_monitor(fun() -> py_dag:run(Plan, #{}) end),
+    py_test:wait_until(fun() -> maps:get(waiting_tasks, py:stats()) =:= 1 end),
+    exit(Owner, kill),
+    receive {'DOWN', Monitor, process, Owner, killed} -> ok end,
+    py_test:wait_until(fun() -> maps:get(waiting_tasks, py:stats()) =:= 0 end).
+
+a_killed_process_is_a_failure_of_its_node(_Config) ->
+    Plan = compiled([erl(dies, fun([]) -> exit(self(), kill) end, [])]),
+    {error, {node_failed, dies, killed}} = py_dag:run(Plan, #{}).
+
+a_given_up_erlang_function_is_killed(_Config) ->
+    Self = self(),
+    Plan = compiled([(erl(waits, fun([]) -> Self ! {pid, self()}, receive after infinity -> ok end end, []))#{timeout => 50}]),
+    {ok, Run} = py_dag:start(Plan, #{}),
+    Pid = receive {pid, P} -> P end,
+    Monitor = monitor(process, Pid),
+    {error, {node_failed, waits, timeout}} = py_dag:await(Run),
+    receive {'DOWN', Monitor, process, Pid, Reason} -> true = lists:member(Reason, [killed, noproc]) end.
+
+events_come_in_order_and_before_the_end(_Config) ->
+    Plan = compiled([input(a), cpu(b, add, [a]), erl(c, fun([N]) -> N end, [b])]),
+    {ok, Run} = py_dag:start(Plan, #{a => 1}, #{events => true}),
+    {ok, #{c := 1}} = py_dag:await(Run),
+    Events = (fun All() -> receive {py_dag, Run, {What, Node, _At}} -> [{What, Node} | All()] after 0 -> [] end end)(),
+    [{started, b}, {finished, b}, {started, c}, {finished, c}] = [Event || {_, Node} = Event <- Events, Node =/= a].
+
+large_values_cross(_Config) ->
+    Large = lists:seq(1, 200000),
+    Plan = compiled([input(a), cpu(b, echo, [a]), erl(c, fun([[[List], _]]) -> length(List) end, [b])]),
+    {ok, #{c := 200000}} = py_dag:run(Plan, #{a => Large}).
+
+many_runs_at_a_time_do_not_mix(_Config) ->
+    Plan = compiled([input(a), cpu(b, add, [a]), async(c, later, [a, b]), erl(d, fun([B, C]) -> {B, C} end, [b, c])]),
+    Runs = [begin {ok, Run} = py_dag:start(Plan, #{a => N}), {N, Run} end || N <- lists:seq(1, 300)],
+    [begin C = 2 * N, {ok, #{d := {N, C}}} = py_dag:await(Run) end || {N, Run} <- Runs].
+
+plans_and_runs_can_be_drawn(_Config) ->
+    Plan = compiled([input(a), cpu(b, add, [a]), erl(c, fun([N]) -> N end, [b])]),
+    Dot = py_dag:dot(Plan),
+    {_, _} = binary:match(Dot, <<"digraph">>),
+    {ok, Run} = py_dag:start(Plan, #{a => 1}, #{record => true}),
+    {ok, _} = py_dag:await(Run),
+    {ok, Trace} = py:call(json, loads, [py_dag:trace(Run)]),
+    true = is_list(Trace) orelse is_map(Trace),
+    {_, _} = binary:match(py_dag:svg(Run), <<"<svg">>),
+    {ok, Bare} = py_dag:start(Plan, #{a => 1}),
+    {ok, _} = py_dag:await(Bare),
+    undefined = py_dag:trace(Bare).
+
+redis_commands_are_nodes(Config) ->
+    Redis = proplists:get_value(redis, Config),
+    Plan = compiled([input(key), input(members),
+                     #{name => added, kind => redis, command => [<<"SADD">>, {input, key}, {input, members}]},
+                     #{name => size, kind => redis, command => [<<"SCARD">>, {input, key}], inputs => [key, added]},
+                     #{name => stored, kind => redis, command => [<<"SET">>, {input, members}, 1], map => 10}],
+                    #{redis => Redis}),
+    {ok, #{size := 3, stored := [<<"OK">>, <<"OK">>, <<"OK">>]}} = py_dag:run(Plan, #{key => <<"a set">>, members => [x, <<"y">>, 5]}).
+
+redis_nil_differs_from_empty(Config) ->
+    Node = fun(Name, Command, Inputs) -> #{name => Name, kind => redis, command => Command, inputs => Inputs, server => main} end,
+    Plan = compiled([Node(set, [<<"SET">>, <<"empty">>, <<>>], []), Node(empty, [<<"GET">>, <<"empty">>], [set]),
+                     Node(nothing, [<<"GET">>, <<"no such key">>], [])],
+                    #{redis => #{main => proplists:get_value(redis, Config)}}),
+    {ok, #{empty := <<>>, nothing := none}} = py_dag:run(Plan, #{}).
+
+redis_errors_are_named(Config) ->
+    Plan = compiled([#{name => wrong, kind => redis, command => [<<"NOSUCH">>]}], #{redis => proplists:get_value(redis, Config)}),
+    {error, {node_failed, wrong, {redis, Text}}} = py_dag:run(Plan, #{}),
+    {_, _} = binary:match(Text, <<"unknown command">>),
+    Away = compiled([#{name => away, kind => redis, command => [<<"PING">>]}], #{redis => #{path => "/tmp/no-such-socket"}}),
+    {error, {node_failed, away, {redis, _}}} = py_dag:run(Away, #{}).
