@@ -16,7 +16,7 @@ start_link() ->
 -spec init([]) -> {ok, {supervisor:sup_flags(), [supervisor:child_spec()]}}.
 init([]) ->
     %% Owned here, so that they outlive those who write to them.
-    Tables = [py_callbacks, py_contexts, py_subinterps, py_loops, py_asgi_streams],
+    Tables = [py_callbacks, py_contexts, py_subinterps, py_loops, py_asgi_streams, py_dag_runs],
     _ = [ets:new(Table, [named_table, public, {read_concurrency, true}]) || Table <- Tables],
     _ = py_state:table(),
     Flags = #{strategy => one_for_one, intensity => 20, period => 10},

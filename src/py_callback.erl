@@ -6,7 +6,8 @@
 -behaviour(gen_server).
 
 -export([register/2, unregister/1, names/0]).
--export([start_link/0, run/3, run_scheduled/3, unpacked/1]).
+-export([start_link/0, run/3, run_scheduled/3, unpacked/1, apply_function/2]).
+
 
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
@@ -119,6 +120,9 @@ answer(Target, Name, Args) ->
         Class:Reason -> {error, {Class, Reason}}
     end.
 
+%% @private
+%% What is registered under a name, applied.
+-spec apply_function(binary(), [term()]) -> term().
 apply_function(Name, Args) ->
     case ets:lookup(?TABLE, Name) of
         [{_, {Module, Function}}] -> Module:Function(Args);
@@ -128,5 +132,6 @@ apply_function(Name, Args) ->
 
 %% What Python asks of the application itself. Such names cannot be written as `erlang.name'.
 own(<<"py.state.", What/binary>>, Args) -> py_state:python(What, Args);
+own(<<"py.dag.", What/binary>>, Args) -> py_dag:python(What, Args);
 own(<<"py.output.", What/binary>>, Args) -> py_output:python(What, Args);
 own(Name, _Args) -> error({undefined_function, Name}).

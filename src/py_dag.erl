@@ -24,9 +24,13 @@
 %% InFlight}'), and `map => InFlight': the first input is a list then, and the node's work is done for each of its items, so many at a time.
 -module(py_dag).
 
+-export([python/2]).
 -export([compile/1, run/2, run/3, start/2, start/3, await/1, await/2, cancel/1, cancel/2, dot/1, trace/1, svg/1]).
 
 -export_type([plan/0, run/0, graph/0, options/0]).
+
+%% The runs that Python waits for, by its keys.
+-define(RUNS, py_dag_runs).
 
 -type name() :: atom() | binary() | string().
 -type plan() :: py_nif:graph_plan().
@@ -137,6 +141,52 @@ trace(Run) ->
 -spec svg(run()) -> binary() | undefined.
 svg(Run) ->
     py_nif:graph_picture(Run, svg).
+
+%% @private
+%% What `erlang.dag' asks for.
+-spec python(binary(), [term()]) -> term().
+python(<<"compile">>, [Nodes, Regions, Limits, Redis]) ->
+    compile(#{nodes => [from_python(Node) || Node <- Nodes], regions => Regions, limits => Limits, redis => servers_of_python(Redis)});
+python(<<"run">>, [Key, Plan, Inputs, Options]) ->
+    case start(Plan, Inputs, maps:from_list([option(Pair) || Pair <- maps:to_list(Options)])) of
+        {ok, Run} ->
+            true = ets:insert(?RUNS, {Key, Run}),
+            try
+                await(Run)
+            after
+                ets:delete(?RUNS, Key)
+            end;
+        {error, _} = Error ->
+            Error
+    end;
+python(<<"cancel">>, [Key]) ->
+    [py_nif:graph_cancel(Run) || {_, Run} <- ets:lookup(?RUNS, Key)],
+    ok;
+python(<<"dot">>, [Plan]) ->
+    dot(Plan).
+
+option({<<"mode">>, Mode}) -> {mode, one_of(mode, known(Mode, [fail_fast, drain, collect]), [fail_fast, drain, collect])};
+option({<<"outputs">>, Outputs}) -> {outputs, Outputs};
+option({<<"deadline">>, Deadline}) -> {deadline, Deadline}.
+
+%% A word of Python's that is one of ours; itself, if it is none.
+known(Word, Words) ->
+    case [Known || Known <- Words, atom_to_binary(Known) =:= Word] of
+        [Known] -> Known;
+        [] -> Word
+    end.
+
+from_python(Node) ->
+    maps:from_list([part_of_python(Pair) || {_, Value} = Pair <- maps:to_list(Node), Value =/= none orelse element(1, Pair) =:= <<"fallback">>]).
+
+part_of_python({<<"kind">>, Kind}) -> {kind, known(Kind, [input, cpu, async, erl, redis])};
+part_of_python({<<"function">>, Name}) -> {function, fun(Args) -> py_callback:apply_function(Name, Args) end};
+part_of_python({<<"command">>, Parts}) -> {command, [case Part of {<<"input">>, Name} -> {input, Name}; _ -> Part end || Part <- Parts]};
+part_of_python({Name, Value}) -> {known(Name, [name, inputs, timeout, region, limit, fallback, map, call, kwargs, server]), Value}.
+
+servers_of_python(Redis) ->
+    Words = [host, port, path, connections, in_flight, protocol, user, password, timeout],
+    maps:from_list([{known(Name, Words), case Value of #{} -> servers_of_python(Value); _ -> Value end} || {Name, Value} <- maps:to_list(Redis)]).
 
 %% Names and what they stand for, by place.
 places(Map) when is_map(Map) ->

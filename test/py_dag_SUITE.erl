@@ -24,6 +24,9 @@
          large_values_cross/1,
          many_runs_at_a_time_do_not_mix/1,
          plans_and_runs_can_be_drawn/1,
+         python_writes_graphs_and_runs_them/1,
+         python_is_told_what_is_wrong/1,
+         a_run_that_python_cancels_is_cancelled/1,
          redis_commands_are_nodes/1,
          redis_nil_differs_from_empty/1,
          redis_errors_are_named/1]).
@@ -83,6 +86,71 @@ def the_most():
     global most
     before, most = most, 0
     return before
+"),
+    ok = py_test:module("graphs", "
+import asyncio
+from erlang.dag import DagError, Graph, node
+
+@node
+def square(number):
+    return number * number
+
+@node(timeout=0.01, fallback='fallback')
+async def slow():
+    await asyncio.sleep(3600)
+
+async def one():
+    return 1
+
+def bad():
+    return 1 / 0
+
+def total(*numbers):
+    return sum(numbers)
+
+async def whole(number, path):
+    graph = Graph(redis={'path': path})
+    given, items = graph.input('number'), graph.input('items')
+    squared = graph.add(square, given)
+    doubled = graph.erl('doubled', 'py_dag_double', given)
+    graph.add(slow)
+    graph.add(square, items, name='each', map=2)
+    graph.redis('stored', 'SET', 'a key', squared)
+    graph.add(total, graph.add(one), squared, name='total')
+    first = await graph.run(number=1, items=[])
+    values = await graph.run(number=number, items=[1, 2, 3])
+    assert first['total'] == 2 and first['doubled'] == 2 and values['doubled'] == 2 * number
+    return values
+
+async def partly(number):
+    graph = Graph()
+    squared = graph.add(square, graph.input('number'))
+    graph.add(bad)
+    return await graph.run(number=number, outputs=[squared])
+
+async def missing():
+    graph = Graph()
+    graph.add(square, 'nowhere')
+    try:
+        await graph.run()
+    except DagError as error:
+        return error.reason
+
+async def failing():
+    graph = Graph()
+    graph.add(bad)
+    try:
+        await graph.run(deadline=60)
+    except DagError as error:
+        return error.reason
+
+async def endless():
+    graph = Graph()
+    graph.add(forever)
+    return await graph.run()
+
+async def forever():
+    await asyncio.sleep(3600)
 "),
     Folder = filename:join("/tmp", "py_dag_" ++ os:getpid()),
     ok = filelib:ensure_dir(filename:join(Folder, "x")),
@@ -307,6 +375,26 @@ plans_and_runs_can_be_drawn(_Config) ->
     {ok, Bare} = py_dag:start(Plan, #{a => 1}),
     {ok, _} = py_dag:await(Bare),
     undefined = py_dag:trace(Bare).
+
+python_writes_graphs_and_runs_them(Config) ->
+    py:register_function(py_dag_double, fun([N]) -> 2 * N end),
+    #{path := Path} = proplists:get_value(redis, Config),
+    {ok, Values} = py_event_loop:run(graphs, whole, [5, Path], #{timeout => 60000}),
+    #{<<"total">> := 26, <<"stored">> := <<"OK">>, <<"each">> := [1, 4, 9], <<"slow">> := <<"fallback">>} = Values,
+    {ok, Partial} = py_event_loop:run(graphs, partly, [5], #{timeout => 60000}),
+    #{<<"square">> := 25} = Partial,
+    1 = map_size(Partial).
+
+python_is_told_what_is_wrong(_Config) ->
+    {ok, {<<"missing_input">>, <<"square">>, <<"nowhere">>}} = py_event_loop:run(graphs, missing, [], #{timeout => 60000}),
+    {ok, {<<"node_failed">>, <<"bad">>, {<<"ZeroDivisionError">>, _}}} = py_event_loop:run(graphs, failing, [], #{timeout => 60000}),
+    {error, {'TypeError', _}} = py:eval("__import__('erlang').dag.node(colour='red')").
+
+a_run_that_python_cancels_is_cancelled(_Config) ->
+    Ref = py:async_call(graphs, endless, []),
+    py_test:wait_until(fun() -> maps:get(waiting_tasks, py:stats()) =:= 2 end),
+    _ = py:cancel(Ref),
+    py_test:wait_until(fun() -> maps:get(waiting_tasks, py:stats()) =:= 0 end).
 
 redis_commands_are_nodes(Config) ->
     Redis = proplists:get_value(redis, Config),

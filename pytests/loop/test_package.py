@@ -225,6 +225,11 @@ def test_every_name_of_the_vm_can_be_imported_without_it() -> None:
     assert here - set(names) == set()
 
 
+def test_graphs_need_the_vm_and_say_so() -> None:
+    with pytest.raises(RuntimeError, match=r"erlang\.dag needs the Erlang VM"):
+        erlang.dag.Graph().compile()
+
+
 def test_replies_need_the_vm_and_say_so() -> None:
     with pytest.raises(RuntimeError, match=r"erlang\.reply needs the Erlang VM"):
         erlang.reply.register("name")

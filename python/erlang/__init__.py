@@ -40,6 +40,7 @@ __all__ = [
     "spawn_task",
 ]
 
+_MODULES = {"dag", "reply"}
 _POLICY = {"EventLoopPolicy", "get_event_loop_policy", "install"}
 
 
@@ -48,8 +49,8 @@ def __getattr__(name: str) -> Any:
         from . import _policy
 
         return getattr(_policy, name)
-    if name == "reply":
-        return importlib.import_module(".reply", __name__)
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
     if name == "serve":
         from ._serve import serve
 
