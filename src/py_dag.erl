@@ -122,7 +122,8 @@ await(Run, Timeout) ->
 cancel(Run) ->
     cancel(Run, cancelled).
 
-%% @doc Cancels a run: what is queued never starts, what runs is stopped, and its result is `{error, cancelled}'. Whether this ended it.
+%% @doc Cancels a run: what is queued never starts, what runs is stopped, and its result is `{error, cancelled}'. Whether this ended it. The
+%% reason is not passed on.
 -spec cancel(run(), term()) -> boolean().
 cancel(Run, _Reason) ->
     py_nif:graph_cancel(Run).

@@ -12,7 +12,7 @@ use super::plan::PlanRef;
 use super::scheduler;
 use super::value::{Failure, Value};
 use crate::atoms;
-use crate::beam::Mail;
+use crate::beam::{self, Mail};
 use crate::terms::Saved;
 
 type Cancel = Box<dyn Fn() -> bool + Send + Sync>;
@@ -93,8 +93,11 @@ impl RunRef {
         }
         let scheduler = scheduler().map_err(|text| (atoms::error(), text).encode(env))?;
         let started = scheduler.start(&plan, how, given).map_err(|error| source.refusal(env, &error))?;
-        // Nobody else sets it, and who cancels before it is there is the owner's death, which it hears of later.
+        // Nobody else sets it. An owner that has died since it was monitored found nothing to cancel.
         let _first = run.cancel.set(Box::new(started.canceller()));
+        if !beam::is_alive(owner) {
+            run.cancel();
+        }
         let told = run.clone();
         let ends = async move {
             let result = started.await;
