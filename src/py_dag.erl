@@ -14,7 +14,7 @@
 %% <ul>
 %% <li>`input': every run gives a value for it</li>
 %% <li>`cpu': `call => {Module, Function}', and perhaps `kwargs'; a Python function on a context, or on one with an interpreter of its own
-%% with `on => subinterp'</li>
+%% with `on => subinterp' (see {@link py_subinterp_pool}; where this Python has none, on a context)</li>
 %% <li>`async': likewise, a coroutine function on an event loop</li>
 %% <li>`erl': `function => fun(([Value]) -> Value)', in a process of its own</li>
 %% <li>`redis': `command => [Part]', where a part is a binary, a number, an atom or `{input, Name}'; `server => Name' if there are several</li>
@@ -107,14 +107,32 @@ start(Plan, Inputs, Options) when is_map(Inputs), is_map(Options) ->
 await(Run) ->
     await(Run, infinity).
 
-%% @doc The result of a run of this process. When the time is over the run is cancelled, and nothing comes later.
+%% @doc The result of a run of this process. When the time is over the run is cancelled, and nothing comes later. Who does not own the run
+%% gets `{error, not_owner}', and who has had its result `{error, already_awaited}'.
 -spec await(run(), timeout()) -> {ok, #{name() => term()}} | {error, term()}.
 await(Run, Timeout) ->
+    case py_nif:graph_state(Run) of
+        running ->
+            receive
+                {py_dag, Run, {done, Result}} -> Result
+            after Timeout ->
+                give_up(Run, cancel(Run))
+            end;
+        done ->
+            receive
+                {py_dag, Run, {done, Result}} -> Result
+            after 0 ->
+                {error, already_awaited}
+            end;
+        not_owner ->
+            {error, not_owner}
+    end.
+
+%% The result is on its way in any case; it counts if it was there first.
+give_up(Run, Cancelled) ->
     receive
+        {py_dag, Run, {done, _}} when Cancelled -> {error, timeout};
         {py_dag, Run, {done, Result}} -> Result
-    after Timeout ->
-        _ = py_nif:graph_cancel(Run),
-        receive {py_dag, Run, {done, _}} -> {error, timeout} end
     end.
 
 %% @equiv cancel(Run, cancelled)
@@ -122,11 +140,11 @@ await(Run, Timeout) ->
 cancel(Run) ->
     cancel(Run, cancelled).
 
-%% @doc Cancels a run: what is queued never starts, what runs is stopped, and its result is `{error, cancelled}'. Whether this ended it. The
-%% reason is not passed on.
+%% @doc Cancels a run: what is queued never starts, what runs is stopped, and its result is `{error, {cancelled, Reason}}', or `{error,
+%% cancelled}' if that is the reason. Whether this ended it. From any process.
 -spec cancel(run(), term()) -> boolean().
-cancel(Run, _Reason) ->
-    py_nif:graph_cancel(Run).
+cancel(Run, Reason) ->
+    py_nif:graph_cancel(Run, Reason).
 
 %% @doc The plan for Graphviz.
 -spec dot(plan()) -> binary().
@@ -161,7 +179,7 @@ python(<<"run">>, [Key, Plan, Inputs, Options]) ->
             Error
     end;
 python(<<"cancel">>, [Key]) ->
-    [py_nif:graph_cancel(Run) || {_, Run} <- ets:lookup(?RUNS, Key)],
+    [cancel(Run) || {_, Run} <- ets:lookup(?RUNS, Key)],
     ok;
 python(<<"dot">>, [Plan]) ->
     dot(Plan).
@@ -183,7 +201,10 @@ from_python(Node) ->
 part_of_python({<<"kind">>, Kind}) -> {kind, known(Kind, [input, cpu, async, erl, redis])};
 part_of_python({<<"function">>, Name}) -> {function, fun(Args) -> py_callback:apply_function(Name, Args) end};
 part_of_python({<<"command">>, Parts}) -> {command, [case Part of {<<"input">>, Name} -> {input, Name}; _ -> Part end || Part <- Parts]};
-part_of_python({Name, Value}) -> {known(Name, [name, inputs, timeout, region, limit, fallback, map, call, kwargs, server]), Value}.
+part_of_python({Name, Value}) -> {known(Name, [name, inputs, timeout, region, limit, fallback, map, call, kwargs, server, on]), place_of_python(Name, Value)}.
+
+place_of_python(<<"on">>, Place) -> known(Place, [pool, subinterp]);
+place_of_python(_Name, Value) -> Value.
 
 servers_of_python(Redis) ->
     Words = [host, port, path, connections, in_flight, protocol, user, password, timeout],
@@ -245,7 +266,7 @@ work(input, _Node, _Servers, _Inputs) ->
     input;
 work(Kind, #{call := {Module, Function}} = Node, _Servers, _Inputs) when Kind =:= cpu; Kind =:= async ->
     Place = case {Kind, maps:get(on, Node, pool)} of
-                {cpu, subinterp} -> subinterp;
+                {cpu, subinterp} -> apart(maps:get(name, Node));
                 {Kind, pool} -> Kind;
                 {_, Other} -> throw({bad_node, maps:get(name, Node), {on, Other}})
             end,
@@ -258,6 +279,14 @@ work(Kind, #{name := Name}, _Servers, _Inputs) ->
     case lists:member(Kind, [cpu, async, erl, redis]) of
         true -> throw({bad_node, Name, {needs, maps:get(Kind, #{cpu => call, async => call, erl => function, redis => command})}});
         false -> throw({unknown_kind, Name, Kind})
+    end.
+
+%% Interpreters of their own, which are there from now on; where Python has none, the contexts.
+apart(Node) ->
+    case py_subinterp_pool:place() of
+        {ok, subinterp} -> subinterp;
+        {ok, pool} -> cpu;
+        {error, Reason} -> throw({bad_node, Node, Reason})
     end.
 
 part(Node, {input, Name}, Inputs) ->

@@ -20,7 +20,7 @@
 -export([callback_dispatcher/0, callback_begin/1, callback_answer/2, callback_names/1, parcel_open/1]).
 -export([schedule_begin/1, schedule_answer/2, schedule_continue/1]).
 -export([caught_up/2]).
--export([graph_host/0, graph_compile/4, graph_start/8, graph_cancel/1, graph_dot/1, graph_picture/2, graph_begin/1, graph_answer/2]).
+-export([graph_host/0, graph_compile/4, graph_start/8, graph_cancel/2, graph_state/1, graph_dot/1, graph_picture/2, graph_begin/1, graph_answer/2]).
 -export([reply_register/3, reply_end/3, reply_counters/0, reply_limit/1]).
 -export([atom_limit/1, term_limit/1, traceback/2, stats/0]).
 
@@ -309,8 +309,11 @@ graph_compile(_Nodes, _Regions, _Limits, _Servers) -> erlang:nif_error(not_loade
     {ok, graph_run()} | {error, term()}.
 graph_start(_Plan, _Given, _Owner, _Deadline, _Mode, _Outputs, _Tells, _Records) -> erlang:nif_error(not_loaded).
 
--spec graph_cancel(graph_run()) -> boolean().
-graph_cancel(_Run) -> erlang:nif_error(not_loaded).
+-spec graph_cancel(graph_run(), term()) -> boolean().
+graph_cancel(_Run, _Reason) -> erlang:nif_error(not_loaded).
+
+-spec graph_state(graph_run()) -> running | done | not_owner.
+graph_state(_Run) -> erlang:nif_error(not_loaded).
 
 -spec graph_dot(graph_plan()) -> binary().
 graph_dot(_Plan) -> erlang:nif_error(not_loaded).

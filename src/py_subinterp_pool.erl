@@ -10,7 +10,7 @@
 -behaviour(gen_server).
 
 -export([parallel/1, parallel/2, call/3, call/4, call/5, broadcast/1, get_stats/0]).
--export([start_link/0, joined/3, refused/2]).
+-export([start_link/0, joined/3, refused/2, place/0]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
 
 -define(TIMEOUT, 30000).
@@ -99,16 +99,19 @@ get_stats() ->
 
 %% Where calls go. A process that an interpreter waits for is served by that one: all of them may be waiting.
 target() ->
+    Ticket = py_request:ticket(),
+    case Ticket =/= undefined andalso py:execution_mode() =:= subinterp andalso py_nif:subinterp_waits(Ticket) of
+        true -> {ok, Ticket};
+        false -> place()
+    end.
+
+%% @private
+%% Where the calls of no process in particular go. Interpreters are made if there are none.
+-spec place() -> {ok, subinterp | pool} | {error, term()}.
+place() ->
     case py:execution_mode() of
         subinterp ->
-            case py_request:ticket() of
-                undefined -> ready();
-                Ticket ->
-                    case py_nif:subinterp_waits(Ticket) of
-                        true -> {ok, Ticket};
-                        false -> ready()
-                    end
-            end;
+            ready();
         free_threaded ->
             {ok, pool};
         multi_executor ->

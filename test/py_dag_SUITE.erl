@@ -17,9 +17,14 @@
          a_map_keeps_its_limit_and_its_order/1,
          a_limit_is_shared_by_nodes/1,
          cancelling_stops_what_runs_and_what_waits/1,
+         the_reason_of_a_cancel_is_in_the_result_of_who_waits/1,
+         of_many_cancels_the_one_that_won_gives_the_reason/1,
+         only_the_owner_may_await_and_only_once/1,
          the_owner_s_death_cancels_its_run/1,
          a_killed_process_is_a_failure_of_its_node/1,
          a_given_up_erlang_function_is_killed/1,
+         nodes_run_in_interpreters_of_their_own_or_where_python_has_none_on_contexts/1,
+         functions_in_interpreters_fail_expire_and_are_cancelled_like_others/1,
          events_come_in_order_and_before_the_end/1,
          large_values_cross/1,
          many_runs_at_a_time_do_not_mix/1,
@@ -88,7 +93,7 @@ def the_most():
     return before
 "),
     ok = py_test:module("graphs", "
-import asyncio
+import asyncio, math
 from erlang.dag import DagError, Graph, node
 
 @node
@@ -143,6 +148,14 @@ async def failing():
         await graph.run(deadline=60)
     except DagError as error:
         return error.reason
+
+async def apart(number):
+    graph = Graph()
+    graph.add(math.sqrt, graph.input('number'), on='subinterp')
+    return await graph.run(number=number)
+
+async def not_importable():
+    Graph().add(lambda: 1, on='subinterp')
 
 async def endless():
     graph = Graph()
@@ -314,8 +327,8 @@ cancelling_stops_what_runs_and_what_waits(_Config) ->
     Plan = compiled([async(waits, forever, []), cpu(spins, spin, []), cpu(never, mark, [spins])]),
     {ok, Run} = py_dag:start(Plan, #{}, #{events => true}),
     [receive {py_dag, Run, {started, Node, _}} -> ok end || Node <- [waits, spins]],
-    true = py_dag:cancel(Run, because),
-    false = py_dag:cancel(Run),
+    true = py_dag:cancel(Run),
+    false = py_dag:cancel(Run, too_late),
     {error, cancelled} = py_dag:await(Run),
     py_test:wait_until(fun() -> maps:get(waiting_tasks, py:stats()) =:= 0 end),
     [{ok, 4} = py:eval("2 + 2") || _ <- lists:seq(1, 8)],
@@ -324,6 +337,47 @@ cancelling_stops_what_runs_and_what_waits(_Config) ->
     {ok, Again} = py_dag:start(Plan, #{}),
     {error, timeout} = py_dag:await(Again, 20),
     receive {py_dag, Again, _} = Late -> error(Late) after 50 -> ok end.
+
+the_reason_of_a_cancel_is_in_the_result_of_who_waits(_Config) ->
+    Plan = compiled([async(waits, forever, [])]),
+    [begin
+         {ok, Run} = py_dag:start(Plan, #{}, #{events => true, mode => Mode}),
+         receive {py_dag, Run, {started, waits, _}} -> ok end,
+         true = py_dag:cancel(Run, Reason),
+         Wanted = {error, {cancelled, Reason}},
+         Wanted = py_dag:await(Run),
+         receive {py_dag, Run, {cancelled, waits, _}} -> ok end
+     end || Reason <- [because, {shutdown, [<<"a">>, 1.5, self()]}, binary:copy(<<"x">>, 100000)], Mode <- [fail_fast, drain, collect]].
+
+of_many_cancels_the_one_that_won_gives_the_reason(_Config) ->
+    Plan = compiled([erl(waits, fun([]) -> receive after infinity -> ok end end, [])]),
+    Self = self(),
+    [begin
+         {ok, Run} = py_dag:start(Plan, #{}),
+         Racers = [spawn(fun() -> Self ! {self(), py_dag:cancel(Run, N)} end) || N <- lists:seq(1, 4)],
+         Won = [receive {Racer, Answer} -> Answer end || Racer <- Racers],
+         [Winner] = [N || {N, true} <- lists:zip(lists:seq(1, 4), Won)],
+         {error, {cancelled, Winner}} = py_dag:await(Run)
+     end || _ <- lists:seq(1, 100)].
+
+only_the_owner_may_await_and_only_once(_Config) ->
+    Plan = compiled([input(a), cpu(b, add, [a])]),
+    {ok, Run} = py_dag:start(Plan, #{a => 1}),
+    Self = self(),
+    Other = spawn_link(fun() -> Self ! {self(), [py_dag:await(Run, Time) || Time <- [0, 10, infinity]]} end),
+    receive {Other, Answers} -> [{error, not_owner}, {error, not_owner}, {error, not_owner}] = Answers end,
+    {ok, #{b := 1}} = py_dag:await(Run),
+    [{error, already_awaited} = py_dag:await(Run, Time) || Time <- [0, 10, infinity]],
+    %% A result that came before its owner asked is there.
+    {ok, Done} = py_dag:start(Plan, #{a => 2}),
+    py_test:wait_until(fun() -> py_nif:graph_state(Done) =:= done end),
+    {ok, #{b := 2}} = py_dag:await(Done, 0),
+    %% And one that was given to another process is that one's.
+    Owner = spawn_link(fun() -> receive {await, Mine} -> Self ! {self(), py_dag:await(Mine, infinity)} end end),
+    {ok, Given} = py_dag:start(Plan, #{a => 3}, #{owner => Owner}),
+    {error, not_owner} = py_dag:await(Given, 10),
+    Owner ! {await, Given},
+    receive {Owner, Answer} -> {ok, #{b := 3}} = Answer end.
 
 the_owner_s_death_cancels_its_run(_Config) ->
     Plan = compiled([async(waits, forever, [])]),
@@ -345,6 +399,46 @@ a_given_up_erlang_function_is_killed(_Config) ->
     Monitor = monitor(process, Pid),
     {error, {node_failed, waits, timeout}} = py_dag:await(Run),
     receive {'DOWN', Monitor, process, Pid, Reason} -> true = lists:member(Reason, [killed, noproc]) end.
+
+nodes_run_in_interpreters_of_their_own_or_where_python_has_none_on_contexts(_Config) ->
+    Whose = "getattr(__import__('sys'), 'py_dag_whose', 'other')",
+    ok = py:exec("import sys; sys.py_dag_whose = 'main'"),
+    {ok, #{there := There}} = py_dag:run(compiled([input(code), input(globals), #{name => there, kind => cpu, on => subinterp, call => {builtins, eval}, inputs => [code, globals]}]),
+                                         #{code => unicode:characters_to_binary(Whose), globals => #{}}),
+    ok = py:exec("import sys; del sys.py_dag_whose"),
+    Wanted = case py:execution_mode() of
+                 subinterp -> <<"other">>;
+                 _ -> <<"main">>
+             end,
+    Wanted = There,
+    %% Two that wait for each other are both served, wherever they run; a map of many comes back in order.
+    Host = spawn_link(fun() -> receive {come, A} -> receive {come, B} -> [Guest ! met || Guest <- [A, B]] end end end),
+    ok = py:register_function(py_dag_meet, fun([]) -> Host ! {come, self()}, receive met -> true end end),
+    Meet = fun(Name) -> #{name => Name, kind => cpu, on => subinterp, call => {erlang, py_dag_meet}} end,
+    {ok, #{a := true, b := true}} = py_dag:run(compiled([Meet(a), Meet(b)]), #{}),
+    ok = py:unregister_function(py_dag_meet),
+    Map = compiled([input(items), #{name => each, kind => cpu, on => subinterp, call => {math, sqrt}, inputs => [items], map => 3},
+                    erl(sum, fun([Roots]) -> lists:sum(Roots) end, [each])]),
+    {ok, #{sum := 55.0}} = py_dag:run(Map, #{items => [N * N || N <- lists:seq(1, 10)]}),
+    {error, {bad_node, bad, {on, moon}}} = py_dag:compile(#{nodes => [(cpu(bad, add, []))#{on => moon}]}),
+    {error, {bad_node, bad, {on, subinterp}}} = py_dag:compile(#{nodes => [(async(bad, later, []))#{on => subinterp}]}),
+    {ok, #{<<"sqrt">> := 4.0}} = py_event_loop:run(graphs, apart, [16], #{timeout => 60000}),
+    {error, {'TypeError', _}} = py_event_loop:run(graphs, not_importable, [], #{timeout => 60000}).
+
+functions_in_interpreters_fail_expire_and_are_cancelled_like_others(_Config) ->
+    Node = fun(Name, Module, Function) -> #{name => Name, kind => cpu, on => subinterp, call => {Module, Function}, inputs => [a]} end,
+    {error, {node_failed, bad, {'ValueError', _}}} = py_dag:run(compiled([input(a), Node(bad, math, sqrt)]), #{a => -1}),
+    {error, {node_failed, bad, {unconvertible, _}}} = py_dag:run(compiled([input(a), Node(bad, builtins, iter)]), #{a => [1]}),
+    Spin = <<"[None for _ in iter(int, 1)]">>,
+    Spins = (Node(spins, builtins, eval))#{inputs => [a, globals]},
+    Plan = compiled([input(a), input(globals), Spins#{timeout => 50, fallback => late}]),
+    {ok, #{spins := late}} = py_dag:run(Plan, #{a => Spin, globals => #{}}),
+    {ok, Run} = py_dag:start(compiled([input(a), input(globals), Spins]), #{a => Spin, globals => #{}}, #{events => true}),
+    receive {py_dag, Run, {started, spins, _}} -> ok end,
+    true = py_dag:cancel(Run, enough),
+    {error, {cancelled, enough}} = py_dag:await(Run),
+    %% Whoever spun is free again.
+    [{ok, #{root := 2.0}} = py_dag:run(compiled([input(a), Node(root, math, sqrt)]), #{a => 4}) || _ <- lists:seq(1, 8)].
 
 events_come_in_order_and_before_the_end(_Config) ->
     Plan = compiled([input(a), cpu(b, add, [a]), erl(c, fun([N]) -> N end, [b])]),

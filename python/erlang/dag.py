@@ -33,7 +33,7 @@ __all__ = ["DagError", "Graph", "Node", "node"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS = frozenset({"timeout", "fallback", "region", "limit", "map"})
+_OPTIONS = frozenset({"timeout", "fallback", "region", "limit", "map", "on"})
 _numbers = itertools.count()
 _functions: dict[int, Callable[..., Any]] = {}
 
@@ -64,7 +64,10 @@ _terms: "weakref.WeakKeyDictionary[Callable[..., Any], _Terms]" = weakref.WeakKe
 
 
 def node(function: F | None = None, /, **options: Any) -> Any:
-    """Says how a function is run as a node: `timeout` in seconds, `fallback`, `region`, `limit`, `map`."""
+    """Says how a function is run as a node: `timeout` in seconds, `fallback`, `region`, `limit`, `map`, `on`.
+
+    `on="subinterp"`: in an interpreter of its own, which imports the function's module for itself.
+    """
     _check(options)
 
     def mark(function: F) -> F:
@@ -109,17 +112,21 @@ class Graph:
         """A Python function, with the nodes whose values are its arguments."""
         _check(options)
         known = _terms.get(function)
+        options = (known.options if known else {}) | options
         number = next(_numbers)
-        _functions[number] = function
-        self._kept.append(number)
         is_coroutine = inspect.iscoroutinefunction(function)
-        spec = {
+        spec: dict[str, Any] = {
             "name": name or getattr(function, "__name__", f"node_{number}"),
             "kind": "async" if is_coroutine else "cpu",
-            "call": ("erlang.dag", "_call_async" if is_coroutine else "_call"),
-            "kwargs": {"_number": number},
         }
-        return self._add(spec, inputs, (known.options if known else {}) | options)
+        if options.get("on", "pool") == "pool":
+            _functions[number] = function
+            self._kept.append(number)
+            spec["call"] = ("erlang.dag", "_call_async" if is_coroutine else "_call")
+            spec["kwargs"] = {"_number": number}
+        else:
+            spec["call"] = _importable(function)
+        return self._add(spec, inputs, options)
 
     def erl(self, name: str, function: str, *inputs: Node | str, **options: Any) -> Node:
         """A registered Erlang function, which is given the list of its inputs' values."""
@@ -189,6 +196,14 @@ class Graph:
 
 def _name(each: Node | str) -> str:
     return each.name if isinstance(each, Node) else each
+
+
+def _importable(function: Callable[..., Any]) -> tuple[str, str]:
+    """By which names another interpreter finds a function."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__name__", None)
+    if module is None or name is None or getattr(sys.modules.get(module), name, None) is not function:
+        raise TypeError(f"another interpreter cannot import {function!r}: it is no function of a module")
+    return module, name
 
 
 def _part(part: Any) -> Any:

@@ -1,6 +1,6 @@
 //! One measurement in one process: `bench-dag <topic> <arm> [key=value …]` prints one JSON line.
 //!
-//! A topic is a file (`graph`, `redis`), an arm is who is measured: `dag`, or a peer. Every arm does the same work and
+//! A topic is a file (`feed`, `graph`, `redis`), an arm is who is measured: `dag`, or a peer. Every arm does the same work and
 //! checks its own result. The peer in C++ over oneTBB speaks the same lines from `bench/tbb`.
 
 #![allow(
@@ -11,6 +11,7 @@
 )]
 
 mod counted;
+mod feed;
 mod graph;
 #[path = "../../evloop/src/params.rs"]
 mod params;
@@ -28,9 +29,10 @@ use report::Outcome;
 fn measure() -> Outcome {
     let mut args = std::env::args().skip(1);
     let topic = args.next().unwrap_or_default();
-    let arm = args.next().ok_or("usage: bench-dag <graph|redis> <arm> [key=value …]")?;
+    let arm = args.next().ok_or("usage: bench-dag <feed|graph|redis> <arm> [key=value …]")?;
     let mut params = Params::parse(args)?;
     match topic.as_str() {
+        "feed" => feed::run(&arm, &mut params),
         "graph" => graph::run(&arm, &mut params),
         "redis" => redis::run(&arm, &mut params),
         other => Err(format!("no such topic: {other}")),

@@ -99,6 +99,9 @@ pub enum RunError {
     /// The run was cancelled.
     #[error("the run was cancelled")]
     Cancelled,
+    /// The run was cancelled, for this reason.
+    #[error("the run was cancelled: {0}")]
+    Stopped(Arc<dyn std::error::Error + Send + Sync>),
     /// The run did not begin.
     #[error(transparent)]
     Refused(#[from] Error),

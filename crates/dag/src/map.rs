@@ -7,13 +7,14 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use evloop::JoinHandle;
+use evloop::{JoinHandle, Local};
 
 use crate::error::{BoxError, NodeError};
 use crate::inputs::Inputs;
 use crate::lock;
 use crate::node::{LocalFuture, TaskWork};
 use crate::pool::{Execute, Job, Worker};
+use crate::redis::{Asked, Asks};
 use crate::run::{Ctx, State, contained, contained_future};
 
 type Split<V> = Box<dyn for<'a> Fn(Inputs<'a, V>) -> Result<Vec<V>, BoxError> + Send + Sync>;
@@ -26,6 +27,7 @@ pub struct Each<V>(Piece<V>);
 enum Piece<V> {
     Cpu(CpuPiece<V>),
     Task(TaskWork<V>),
+    Redis(Asks<V>),
 }
 
 impl<V> std::fmt::Debug for Each<V> {
@@ -33,6 +35,7 @@ impl<V> std::fmt::Debug for Each<V> {
         f.write_str(match self.0 {
             Piece::Cpu(_) => "Each::cpu",
             Piece::Task(_) => "Each::task",
+            Piece::Redis(_) => "redis::each",
         })
     }
 }
@@ -63,8 +66,12 @@ impl<V: 'static> Each<V> {
 }
 
 impl<V> Each<V> {
+    pub(crate) fn asks(asks: Asks<V>) -> Each<V> {
+        Each(Piece::Redis(asks))
+    }
+
     pub(crate) fn on_loop(&self) -> bool {
-        matches!(self.0, Piece::Task(_))
+        !matches!(self.0, Piece::Cpu(_))
     }
 }
 
@@ -106,6 +113,7 @@ pub(crate) struct MapRun<V> {
     failure: Mutex<Option<NodeError>>,
     lanes: AtomicUsize,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) asked: Asked,
     halted: AtomicBool,
 }
 
@@ -127,17 +135,24 @@ impl<V: Clone + Send + Sync + 'static> MapRun<V> {
             results: Mutex::new(results),
             failure: Mutex::default(),
             tasks: Mutex::default(),
+            asked: Asked::default(),
             halted: AtomicBool::new(false),
         })
     }
 
     /// Starts the lanes. On a thread of the pool.
     pub(crate) fn begin(self: &Arc<Self>) {
-        for lane in 0..self.lanes.load(Ordering::Relaxed) {
-            match &self.work.each.0 {
-                Piece::Cpu(_) => self.inject(lane as u32, 0),
-                Piece::Task(work) => self.spawn(work.clone()),
+        let lanes = self.lanes.load(Ordering::Relaxed);
+        match &self.work.each.0 {
+            Piece::Cpu(_) => (0..lanes).for_each(|lane| self.inject(lane as u32, 0)),
+            Piece::Task(work) => {
+                let lanes = (0..lanes).map(|_| Lane(self.clone())).collect();
+                let (map, work) = (self.clone(), work.clone());
+                // All of them by one post, and made on the loop's thread, where they end. What is refused drops its
+                // lanes, which are through then.
+                let _ = self.state.parts.events.post(move || map.spawn(lanes, &work));
             }
+            Piece::Redis(asks) => self.ask(asks, lanes),
         }
     }
 
@@ -147,21 +162,13 @@ impl<V: Clone + Send + Sync + 'static> MapRun<V> {
         self.state.parts.pool.shared().inject(Job { target: Arc::into_raw(target), lo, hi });
     }
 
-    fn spawn(self: &Arc<Self>, work: TaskWork<V>) {
-        let lane = Lane(self.clone());
-        let make = move || async move {
-            while let Some((place, item)) = lane.0.take() {
-                let (work, item) = (&work, item.clone());
-                let result = contained_future(|| work(vec![item])).await;
-                lane.0.put(place, result);
-            }
-        };
-        // What is refused drops its lane, which is through then.
-        if let Ok(task) = self.state.parts.events.spawn_with(make) {
-            lock(&self.tasks).push(task);
-            if self.halted.load(Ordering::SeqCst) {
-                self.halt();
-            }
+    /// Starts lanes on the loop, of which this is the thread.
+    fn spawn(&self, lanes: Vec<Lane<V>>, work: &TaskWork<V>) {
+        let Ok(local) = Local::current() else { return };
+        let lanes = lanes.into_iter().filter_map(|lane| local.spawn(lane.run(work.clone())).ok());
+        lock(&self.tasks).extend(lanes);
+        if self.is_stopped() {
+            self.halt();
         }
     }
 
@@ -171,9 +178,24 @@ impl<V: Clone + Send + Sync + 'static> MapRun<V> {
         for task in lock(&self.tasks).iter() {
             task.abort();
         }
+        if let Some(asks) = self.asks() {
+            self.give_up(asks);
+        }
     }
 
-    fn take(&self) -> Option<(usize, &V)> {
+    pub(crate) fn asks(&self) -> Option<&Asks<V>> {
+        match &self.work.each.0 {
+            Piece::Redis(asks) => Some(asks),
+            _ => None,
+        }
+    }
+
+    /// Whether what is in flight is not waited for.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.halted.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn take(&self) -> Option<(usize, &V)> {
         if self.halted.load(Ordering::Relaxed) || self.state.is_halted() {
             return None;
         }
@@ -181,7 +203,7 @@ impl<V: Clone + Send + Sync + 'static> MapRun<V> {
         self.items.get(place).map(|item| (place, item))
     }
 
-    fn put(&self, place: usize, result: Result<V, NodeError>) {
+    pub(crate) fn put(&self, place: usize, result: Result<V, NodeError>) {
         match result {
             Ok(value) => {
                 if let Some(result) = lock(&self.results).get_mut(place) {
@@ -234,7 +256,18 @@ impl<V: Clone + Send + Sync + 'static> Execute for MapRun<V> {
 }
 
 /// A lane on the loop, through when it is dropped.
-struct Lane<V: Clone + Send + Sync + 'static>(Arc<MapRun<V>>);
+pub(crate) struct Lane<V: Clone + Send + Sync + 'static>(pub(crate) Arc<MapRun<V>>);
+
+impl<V: Clone + Send + Sync + 'static> Lane<V> {
+    /// One item after the other.
+    async fn run(self, work: TaskWork<V>) {
+        while let Some((place, item)) = self.0.take() {
+            let item = item.clone();
+            let result = contained_future(|| work(vec![item])).await;
+            self.0.put(place, result);
+        }
+    }
+}
 
 impl<V: Clone + Send + Sync + 'static> Drop for Lane<V> {
     fn drop(&mut self) {

@@ -378,3 +378,113 @@ fn redis_commands_are_nodes_of_a_graph() {
     // The items of a map are in flight together.
     assert!(client.counters().most_in_flight > 1);
 }
+
+/// A graph with one map over GETs of the numbers below `count`.
+fn asking(client: &Client, count: i64, in_flight: usize) -> Graph<i64> {
+    let mut graph = Graph::<i64>::new();
+    let make = |item: i64| Ok::<_, String>(get(&item.to_string()));
+    let read = |reply: Value| match reply.bytes().and_then(|text| std::str::from_utf8(text).ok()) {
+        Some("panic") => std::panic::panic_any("a reply to panic about"),
+        Some(text) => text.parse::<i64>(),
+        None => "nothing".parse(),
+    };
+    let split = move |_: Inputs<'_, i64>| Ok::<_, String>((0..count).map(|item| item * 100).collect());
+    let join = |values: Vec<i64>| {
+        assert!(values.is_sorted(), "{values:?}");
+        Ok(values.iter().sum())
+    };
+    graph.map("each", in_flight, split, redis::each(client, make, read), join);
+    graph
+}
+
+#[test]
+fn a_map_over_commands_keeps_its_order_and_its_limit_with_a_time_and_without() {
+    const LIMIT: usize = 7;
+    for time in [None, Some(LONG)] {
+        let (address, _served) = listen(|mut peer| {
+            for from in (0..200).step_by(LIMIT) {
+                let commands: Vec<_> = (from..200).take(LIMIT).map(|_| peer.command().unwrap()).collect();
+                assert!(!peer.has_command(), "more than the limit");
+                commands.iter().for_each(|command| peer.answer(command));
+            }
+            assert!(peer.command().is_none());
+        });
+        let scheduler = scheduler(2);
+        let mut config = plain(address);
+        config.timeout = time;
+        let client = Client::new(scheduler.events(), config).unwrap();
+        let mut runner = scheduler.runner(&plan(asking(&client, 200, LIMIT)));
+        let outputs = runner.run(RunOptions::default(), vec![]).unwrap();
+        assert_eq!(outputs.get("each").unwrap().unwrap(), &(199 * 200 / 2 * 100));
+        let counters = client.counters();
+        assert_eq!((counters.most_in_flight, counters.in_flight, counters.waiting), (LIMIT, 0, 0));
+    }
+}
+
+#[test]
+fn what_fails_in_a_map_over_commands_ends_it_and_gives_up_the_rest() {
+    let (address, _served) = listen(|mut peer| {
+        // Two are answered, one of them with something else; the others never.
+        let (first, second) = (peer.command().unwrap(), peer.command().unwrap());
+        peer.answer(&first);
+        peer.answer(if second == "100" { "panic" } else { "no number" });
+        while peer.command().is_some() {}
+    });
+    let scheduler = scheduler(2);
+    let client = Client::new(scheduler.events(), plain(address)).unwrap();
+    let mut runner = scheduler.runner(&plan(asking(&client, 50, 20)));
+    let error = runner.run(RunOptions::default(), vec![]).unwrap_err().to_string();
+    assert!(error.contains("each") && error.contains("a reply to panic about"), "{error}");
+    eventually("nothing is in flight", || client.counters().in_flight == 0 && client.counters().waiting == 0);
+    assert!(client.counters().abandoned >= 17, "{:?}", client.counters());
+
+    // A command that cannot be made, and a map of nothing.
+    let unlucky = |item: i64| if item == 13 { Err("unlucky") } else { Ok(get(&item.to_string())) };
+    let mut graph = Graph::<i64>::new();
+    let each = || redis::each(&client, unlucky, |_| Ok::<_, String>(0));
+    let split = |_: Inputs<'_, i64>| Ok::<_, String>(vec![13, 14]);
+    graph.map("unlucky", 1, split, each(), |_| Ok(0));
+    let error = scheduler.runner(&plan(graph)).run(RunOptions::default(), vec![]).unwrap_err().to_string();
+    assert!(error.contains("unlucky"), "{error}");
+    let mut graph = Graph::<i64>::new();
+    graph.map("nothing", 9, |_| Ok::<_, String>(vec![]), each(), |values| Ok(values.len() as i64 + 5));
+    let mut runner = scheduler.runner(&plan(graph));
+    let outputs = runner.run(RunOptions::default(), vec![]).unwrap();
+    assert_eq!(outputs.get("nothing").unwrap().unwrap(), &5);
+}
+
+#[test]
+fn a_map_over_commands_is_cancelled_expires_and_ends_with_its_client() {
+    let (address, _served) = listen(|mut peer| while peer.command().is_some() {});
+    let scheduler = scheduler(2);
+    let client = Client::new(scheduler.events(), plain(address)).unwrap();
+    let waits = plan(asking(&client, 100, 10));
+    let run = scheduler.start(&waits, RunOptions::default(), vec![]).unwrap();
+    eventually("ten are in flight", || client.counters().in_flight == 10);
+    assert!(run.cancel());
+    assert!(matches!(run.wait(), Err(dag::RunError::Cancelled)));
+    eventually("none is in flight", || client.counters().in_flight == 0);
+
+    let mut graph = asking(&client, 100, 10);
+    graph.cpu("late", |inputs| Ok::<_, String>(*inputs.get(0).unwrap())).inputs(["slow"]);
+    let split = |_: Inputs<'_, i64>| Ok::<_, String>(vec![1, 2, 3]);
+    let each = redis::each(&client, |_| Ok::<_, String>(get("a")), |_| Ok::<_, String>(0));
+    graph.map("slow", 2, split, each, |_| Ok(0)).timeout(SHORT).fallback(-1);
+    let late = Arc::new(graph.compile().unwrap().only(["late"]).unwrap());
+    let outputs = scheduler.start(&late, RunOptions::default(), vec![]).unwrap().wait().unwrap();
+    assert_eq!(outputs.get("late").unwrap().unwrap(), &-1);
+    eventually("none is in flight", || client.counters().in_flight == 0);
+
+    // The loop of the client ends, which is not the loop of the run.
+    let apart = events();
+    let client = Client::new(&apart, plain(address)).unwrap();
+    let waits = plan(asking(&client, 100, 10));
+    let run = scheduler.start(&waits, RunOptions::default(), vec![]).unwrap();
+    eventually("ten are in flight", || client.counters().in_flight == 10);
+    let _ = apart.stop();
+    let error = run.wait().unwrap_err().to_string();
+    assert!(error.contains("closed"), "{error}");
+    let error =
+        scheduler.start(&waits, RunOptions::default(), vec![]).unwrap().wait().unwrap_err().to_string();
+    assert!(error.contains("closed"), "{error}");
+}

@@ -118,6 +118,7 @@ rustler::atoms! {
     invalid_fd,
     invalid_timer,
     not_owner,
+    running,
     not_pollable,
     would_block,
     ebadf,

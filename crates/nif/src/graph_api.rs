@@ -7,6 +7,7 @@ use rustler::{Atom, Encoder, Env, LocalPid, NifResult, ResourceArc, Term};
 
 use crate::atoms;
 use crate::graphs::{self, Errand, Options, PlanRef, RunRef};
+use crate::terms::Saved;
 
 /// The calling process starts the processes of Erlang functions from now on.
 #[rustler::nif]
@@ -58,10 +59,16 @@ fn graph_start<'a>(
     })
 }
 
-/// Cancels a run. Whether that ended it.
+/// Cancels a run; the reason `cancelled` is none. Whether that ended it.
+#[rustler::nif(schedule = "DirtyCpu")]
+fn graph_cancel(run: ResourceArc<RunRef>, reason: Term<'_>) -> bool {
+    run.cancel(if atoms::cancelled() == reason { None } else { Saved::new(reason) })
+}
+
+/// What the calling process has to expect of a run: `running`, `done`, or `not_owner`.
 #[rustler::nif]
-fn graph_cancel(run: ResourceArc<RunRef>) -> bool {
-    run.cancel()
+fn graph_state(env: Env<'_>, run: ResourceArc<RunRef>) -> Atom {
+    run.state(env.pid())
 }
 
 /// A plan for Graphviz.

@@ -17,12 +17,23 @@ const MEDIA: i64 = 5;
 /// How long a feed is.
 pub(crate) const TAKEN: usize = 20;
 /// How many commands a request takes.
+#[allow(dead_code, reason = "the benchmark, which has this file too, does not say it")]
 pub(crate) const COMMANDS: i64 = 2 + (FOLLOWS + RECOMMENDED) * (1 + MEDIA);
+
+/// Where it listens.
+#[derive(Clone)]
+pub(crate) struct Socket(PathBuf);
+
+impl Socket {
+    pub(crate) fn connect(&self) -> Result<Connection, Box<dyn Error>> {
+        Ok(Connection { stream: UnixStream::connect(&self.0)?, parser: Parser::default() })
+    }
+}
 
 /// A redis-server of the example's own.
 pub(crate) struct Server {
     child: Child,
-    socket: PathBuf,
+    socket: Socket,
 }
 
 impl Server {
@@ -35,9 +46,9 @@ impl Server {
             .stdout(Stdio::null())
             .spawn()
             .map_err(|error| format!("redis-server: {error}; make setup installs it"))?;
-        let server = Server { child, socket };
+        let server = Server { child, socket: Socket(socket) };
         let deadline = Instant::now() + Duration::from_secs(30);
-        while UnixStream::connect(&server.socket).is_err() {
+        while server.socket.connect().is_err() {
             if Instant::now() > deadline {
                 return Err("redis-server does not listen".into());
             }
@@ -47,11 +58,11 @@ impl Server {
     }
 
     pub(crate) fn address(&self) -> Address {
-        Address::Unix(self.socket.clone())
+        Address::Unix(self.socket.0.clone())
     }
 
-    pub(crate) fn connect(&self) -> Result<Connection, Box<dyn Error>> {
-        Ok(Connection { stream: UnixStream::connect(&self.socket)?, parser: Parser::default() })
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
     }
 }
 
@@ -59,7 +70,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_file(&self.socket);
+        let _ = std::fs::remove_file(&self.socket.0);
     }
 }
 
@@ -120,7 +131,7 @@ pub(crate) fn load(server: &Server) -> Result<usize, Box<dyn Error>> {
                 .int(blocked),
         );
     }
-    let replies = server.connect()?.ask(&commands)?;
+    let replies = server.socket().connect()?.ask(&commands)?;
     match replies.iter().find(|reply| matches!(reply, Value::Error(_))) {
         Some(error) => Err(format!("{error:?}").into()),
         None => Ok(replies.len()),

@@ -15,12 +15,13 @@ use super::Error;
 use super::command::Command;
 use super::config::Config;
 use super::link;
+use super::listener::{Listener, Receive, Told};
 use super::value::Value;
 use crate::lock;
 use crate::queue::{Key, Queue};
 
 new_key_type! {
-    pub(super) struct RequestKey;
+    pub(crate) struct RequestKey;
 }
 
 enum Stage {
@@ -31,7 +32,7 @@ enum Stage {
 
 struct Request {
     stage: Stage,
-    waker: Option<Waker>,
+    listener: Listener,
 }
 
 /// One connection as seen by those who send.
@@ -79,13 +80,10 @@ pub(super) struct Shared {
     pub(super) config: Config,
 }
 
-/// Those to be woken once the lock is free.
-pub(super) type Wakers = Vec<Waker>;
-
 impl State {
     /// Sends what may be sent.
     fn admit(&mut self, config: &Config) {
-        while self.counters.in_flight < config.in_flight.max(1) {
+        while self.waiting.len() > 0 && self.counters.in_flight < config.in_flight.max(1) {
             let usable = |link: &Link| link.connected && link.abandoned <= config.abandoned;
             let connected = self.links.iter_mut().enumerate().filter(|(_, link)| usable(link));
             let Some((index, link)) = connected.min_by_key(|(_, link)| link.expected.len()) else { return };
@@ -105,26 +103,68 @@ impl State {
         }
     }
 
-    fn finish(&mut self, key: RequestKey, result: Result<Value, Error>, wakers: &mut Wakers) -> bool {
+    fn finish(&mut self, key: RequestKey, result: Result<Value, Error>, told: &mut Told) -> bool {
         let Some(request) = self.requests.get_mut(key) else { return false };
-        request.stage = Stage::Done(result);
-        wakers.extend(request.waker.take());
+        match std::mem::take(&mut request.listener) {
+            Listener::Receiver(receiver) => {
+                self.requests.remove(key);
+                told.hand(receiver, result);
+            }
+            Listener::Task(waker) => {
+                request.stage = Stage::Done(result);
+                told.wake(Some(waker));
+            }
+            Listener::Nobody => request.stage = Stage::Done(result),
+        }
         true
     }
 
+    /// A request whose command is to be sent in its turn.
+    fn queue(&mut self, command: Command, listener: Listener) -> RequestKey {
+        let waiting = &mut self.waiting;
+        self.requests
+            .insert_with_key(|key| Request { stage: Stage::Waiting(waiting.push(key), command), listener })
+    }
+
+    fn send(&mut self, command: Command, receiver: Box<dyn Receive>, told: &mut Told) -> RequestKey {
+        if self.closed {
+            told.hand(receiver, Err(Error::Closed));
+            return RequestKey::default();
+        }
+        self.queue(command, Listener::Receiver(receiver))
+    }
+
+    /// Nobody waits for this reply any more.
+    fn give_up(&mut self, key: RequestKey, told: &mut Told) {
+        let Some(request) = self.requests.remove(key) else { return };
+        told.give_up(request.listener);
+        match request.stage {
+            Stage::Waiting(place, _) => drop(self.waiting.remove(place)),
+            Stage::Sent(index) => {
+                self.counters.in_flight -= 1;
+                if let Some(link) = self.links.get_mut(index) {
+                    link.abandoned += 1;
+                    // It looks whether that is too many.
+                    told.wake(link.waker.take());
+                }
+            }
+            Stage::Done(_) => {}
+        }
+    }
+
     /// Fails all that have not been sent.
-    fn fail_waiting(&mut self, error: &Error, wakers: &mut Wakers) {
+    fn fail_waiting(&mut self, error: &Error, told: &mut Told) {
         while let Some(key) = self.waiting.pop() {
-            self.finish(key, Err(error.clone()), wakers);
+            self.finish(key, Err(error.clone()), told);
         }
     }
 
     /// Fails all that were sent on this connection, which is no more.
-    fn fail_sent(&mut self, index: usize, error: &Error, wakers: &mut Wakers) {
+    fn fail_sent(&mut self, index: usize, error: &Error, told: &mut Told) {
         let Some(link) = self.links.get_mut(index) else { return };
         let expected = std::mem::take(link).expected;
         for key in expected {
-            if self.finish(key, Err(error.clone()), wakers) {
+            if self.finish(key, Err(error.clone()), told) {
                 self.counters.in_flight -= 1;
             }
         }
@@ -133,13 +173,13 @@ impl State {
 
 impl Shared {
     /// Changes the state, sends what may be sent then, and wakes whom that concerns.
-    pub(super) fn with<T>(&self, change: impl FnOnce(&mut State, &mut Wakers) -> T) -> T {
-        let mut wakers = Wakers::new();
+    pub(super) fn with<T>(&self, change: impl FnOnce(&mut State, &mut Told) -> T) -> T {
+        let mut told = Told::default();
         let mut state = lock(&self.state);
-        let changed = change(&mut state, &mut wakers);
+        let changed = change(&mut state, &mut told);
         state.admit(&self.config);
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        told.tell();
         changed
     }
 
@@ -153,34 +193,34 @@ impl Shared {
     }
 
     pub(super) fn lost(&self, index: usize, error: &Error) {
-        self.with(|state, wakers| state.fail_sent(index, error, wakers));
+        self.with(|state, told| state.fail_sent(index, error, told));
     }
 
     /// An attempt to connect has failed.
     pub(super) fn unavailable(&self, error: &Error) {
-        self.with(|state, wakers| {
+        self.with(|state, told| {
             if !state.links.iter().any(|link| link.connected) {
-                state.fail_waiting(error, wakers);
+                state.fail_waiting(error, told);
             }
         });
     }
 
     pub(super) fn close(&self, index: Option<usize>) {
-        self.with(|state, wakers| {
+        self.with(|state, told| {
             state.closed = true;
-            state.fail_waiting(&Error::Closed, wakers);
+            state.fail_waiting(&Error::Closed, told);
             for link in &mut state.links {
-                wakers.extend(link.waker.take());
+                told.wake(link.waker.take());
             }
             if let Some(index) = index {
-                state.fail_sent(index, &Error::Closed, wakers);
+                state.fail_sent(index, &Error::Closed, told);
             }
         });
     }
 
     /// Replies have come, in the order in which commands were sent.
     pub(super) fn replies(&self, index: usize, replies: &mut Vec<Value>) -> Result<(), Error> {
-        self.with(|state, wakers| {
+        self.with(|state, told| {
             for reply in replies.drain(..) {
                 if let Value::Push(_) = reply {
                     state.counters.pushes += 1;
@@ -194,7 +234,7 @@ impl Shared {
                     Value::Error(error) => Err(Error::Server(error)),
                     value => Ok(value),
                 };
-                if !state.finish(key, result, wakers) {
+                if !state.finish(key, result, told) {
                     state.counters.late += 1;
                     if let Some(link) = state.links.get_mut(index) {
                         link.abandoned -= 1;
@@ -259,18 +299,39 @@ impl Client {
     fn submit(&self, command: Command, time: Option<Duration>) -> Call {
         let shared = self.0.0.clone();
         let key = shared.with(|state, _| {
-            let key = state.requests.insert(Request { stage: Stage::Done(Err(Error::Closed)), waker: None });
             if state.closed {
-                return key;
+                let stage = Stage::Done(Err(Error::Closed));
+                return state.requests.insert(Request { stage, listener: Listener::Nobody });
             }
-            let place = state.waiting.push(key);
-            if let Some(request) = state.requests.get_mut(key) {
-                request.stage = Stage::Waiting(place, command);
-            }
-            key
+            state.queue(command, Listener::Nobody)
         });
         let time = time.map(|time| Time { given: time, deadline: Delay::from(time).deadline(), sleep: None });
         Call { shared, key, time }
+    }
+
+    pub(super) fn has_timeout(&self) -> bool {
+        self.0.0.config.timeout.is_some()
+    }
+
+    /// Sends a command whose reply is handed over. No time is set for it.
+    pub(super) fn send(&self, command: Command, receiver: Box<dyn Receive>) -> RequestKey {
+        self.0.0.with(|state, told| state.send(command, receiver, told))
+    }
+
+    /// Likewise, several at once, with something to tell their keys apart by.
+    pub(super) fn send_all<N>(
+        &self,
+        calls: impl IntoIterator<Item = (N, Command, Box<dyn Receive>)>,
+    ) -> Vec<(N, RequestKey)> {
+        let calls = calls.into_iter();
+        self.0.0.with(|state, told| {
+            calls.map(|(name, command, receiver)| (name, state.send(command, receiver, told))).collect()
+        })
+    }
+
+    /// Nobody waits for these replies any more. Keys of what was answered find nothing.
+    pub(super) fn give_up(&self, keys: &[RequestKey]) {
+        self.0.0.with(|state, told| keys.iter().for_each(|key| state.give_up(*key, told)));
     }
 
     /// What the client has counted.
@@ -312,7 +373,7 @@ impl Future for Call {
             Some(Request { stage: Stage::Done(result), .. }) => {
                 return Poll::Ready(std::mem::replace(result, Err(Error::Closed)));
             }
-            Some(request) => request.waker = Some(cx.waker().clone()),
+            Some(request) => request.listener = Listener::Task(cx.waker().clone()),
             None => return Poll::Ready(Err(Error::Closed)),
         }
         drop(state);
@@ -329,20 +390,6 @@ impl Future for Call {
 impl Drop for Call {
     fn drop(&mut self) {
         let key = self.key;
-        self.shared.with(|state, wakers| {
-            let Some(request) = state.requests.remove(key) else { return };
-            match request.stage {
-                Stage::Waiting(place, _) => drop(state.waiting.remove(place)),
-                Stage::Sent(index) => {
-                    state.counters.in_flight -= 1;
-                    if let Some(link) = state.links.get_mut(index) {
-                        link.abandoned += 1;
-                        // It looks whether that is too many.
-                        wakers.extend(link.waker.take());
-                    }
-                }
-                Stage::Done(_) => {}
-            }
-        });
+        self.shared.with(|state, told| state.give_up(key, told));
     }
 }

@@ -11,7 +11,9 @@
 mod client;
 mod command;
 mod config;
+mod each;
 mod link;
+mod listener;
 mod node;
 mod parser;
 mod value;
@@ -19,6 +21,8 @@ mod value;
 pub use client::{Call, Client, Counters};
 pub use command::Command;
 pub use config::{Address, Config, Protocol};
+pub use each::each;
+pub(crate) use each::{Asked, Asks};
 pub use node::command;
 pub use parser::Parser;
 pub use value::Value;

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use super::state::{Ctx, Outcome, State, Todo, claim};
 use super::{RunOptions, Setup};
-use crate::error::{Error, NodeError, RunError};
+use crate::error::{BoxError, Error, NodeError, RunError};
 use crate::lists::at;
 use crate::lock;
 use crate::name::Name;
@@ -160,10 +160,13 @@ impl<'r, V: Clone + Send + Sync + 'static> Run<'r, V> {
         self.state.halt(self.run, RunError::Cancelled)
     }
 
-    /// Something to cancel the run by, from anywhere.
-    pub fn canceller(&self) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
+    /// Something to cancel the run by, from anywhere; a reason that is given is the run's error.
+    pub fn canceller(&self) -> impl Fn(Option<BoxError>) -> bool + Clone + Send + Sync + 'static {
         let (state, run) = (self.state.clone(), self.run);
-        move || state.halt(run, RunError::Cancelled)
+        move |reason| {
+            let error = reason.map_or(RunError::Cancelled, |reason| RunError::Stopped(reason.into()));
+            state.halt(run, error)
+        }
     }
 
     /// Whether the result is there.

@@ -1,10 +1,12 @@
 //! `RunRef`: one run of a plan. Its owner is told how it ends, and what happens if it wants; when the owner dies it is cancelled.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use dag::{
-    Event, Mode, Name, NodeError, Observer, Outputs, Plan, Recorder, RunError, RunOptions, What, picture,
+    BoxError, Event, Mode, Name, NodeError, Observer, Outputs, Plan, Recorder, RunError, RunOptions, What,
+    picture,
 };
 use rustler::{Atom, Encoder, Env, LocalPid, Monitor, Resource, ResourceArc, Term};
 
@@ -15,7 +17,7 @@ use crate::atoms;
 use crate::beam::{self, Mail};
 use crate::terms::Saved;
 
-type Cancel = Box<dyn Fn() -> bool + Send + Sync>;
+type Cancel = Box<dyn Fn(Option<BoxError>) -> bool + Send + Sync>;
 
 /// The resource; the term of it is the `Run` that users see.
 pub(crate) struct RunRef {
@@ -28,6 +30,8 @@ pub(crate) struct RunRef {
     tells: bool,
     collects: bool,
     cancel: OnceLock<Cancel>,
+    /// The owner has its result.
+    told: AtomicBool,
 }
 
 #[rustler::resource_impl]
@@ -35,7 +39,7 @@ impl Resource for RunRef {
     const IMPLEMENTS_DOWN: bool = true;
 
     fn down<'a>(&'a self, _env: Env<'a>, _pid: LocalPid, _monitor: Monitor) {
-        self.cancel();
+        self.cancel(None);
     }
 }
 
@@ -80,6 +84,7 @@ impl RunRef {
             tells,
             collects: mode == Mode::Collect,
             cancel: OnceLock::new(),
+            told: AtomicBool::new(false),
         });
         if env.monitor(&run, &owner).is_none() {
             return Err(atoms::noproc().encode(env));
@@ -96,7 +101,7 @@ impl RunRef {
         // Nobody else sets it. An owner that has died since it was monitored found nothing to cancel.
         let _first = run.cancel.set(Box::new(started.canceller()));
         if !beam::is_alive(owner) {
-            run.cancel();
+            run.cancel(None);
         }
         let told = run.clone();
         let ends = async move {
@@ -109,9 +114,21 @@ impl RunRef {
         Ok(run)
     }
 
-    /// Cancels it. Whether that ended it.
-    pub(crate) fn cancel(&self) -> bool {
-        self.cancel.get().is_some_and(|cancel| cancel())
+    /// Cancels it, for a reason if there is one. Whether that ended it.
+    pub(crate) fn cancel(&self, reason: Option<Saved>) -> bool {
+        let reason = reason.map(|reason| Box::new(Failure(reason)) as BoxError);
+        self.cancel.get().is_some_and(|cancel| cancel(reason))
+    }
+
+    /// What a process that wants the result has to expect.
+    pub(crate) fn state(&self, asks: LocalPid) -> Atom {
+        if asks != self.owner {
+            atoms::not_owner()
+        } else if self.told.load(Ordering::Acquire) {
+            atoms::done()
+        } else {
+            atoms::running()
+        }
     }
 
     /// The events so far: as Chrome's trace, or as a timeline.
@@ -151,6 +168,7 @@ impl Done for ResourceArc<RunRef> {
             };
             (atoms::done(), result).encode(env)
         });
+        self.told.store(true, Ordering::Release);
     }
 }
 
@@ -175,6 +193,10 @@ impl RunRef {
             }
             RunError::Deadline => atoms::timeout().encode(env),
             RunError::Cancelled => atoms::cancelled().encode(env),
+            RunError::Stopped(reason) => match reason.downcast_ref::<Failure>() {
+                Some(Failure(reason)) => (atoms::cancelled(), reason.term(env)).encode(env),
+                None => (atoms::cancelled(), reason.to_string()).encode(env),
+            },
             RunError::Refused(error) => self.source.refusal(env, error),
             other => other.to_string().encode(env),
         }
