@@ -16,6 +16,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/build/pycache
 # What is built for one Python lives in one directory (build/py3.11), so switching PYTHON costs nothing. Asked for
 # late and once: on a fresh machine `setup` may have to install the interpreter first.
 PY_BUILD = $(eval PY_BUILD := $(firstword $(shell $(PYTHON) tools/interpreter.py)))$(PY_BUILD)
+PY_PROGRAM = $(eval PY_PROGRAM := $(shell $(PYTHON) tools/interpreter.py | sed -n 3p))$(PY_PROGRAM)
 VENV = $(PY_BUILD)/venv/bin
 
 PY_SOURCES = $(wildcard tools python pytests bench fuzz)
@@ -24,18 +25,20 @@ PY_SOURCES = $(wildcard tools python pytests bench fuzz)
 PY_CRATES = pyrt pyloop web pyext
 # Those that know the BEAM too find libpython when they are loaded.
 NIF_CRATES = loader nif fuzz
-FOR_PYTHON = PYO3_PYTHON=$(abspath $(VENV)/python) CARGO_TARGET_DIR=$(abspath $(PY_BUILD))/target $(CARGO)
+FOR_PYTHON = PYO3_PYTHON=$(PY_PROGRAM) CARGO_TARGET_DIR=$(abspath $(PY_BUILD))/target $(CARGO)
 PY_PACKAGES = $(addprefix -p ,$(PY_CRATES))
 NIF_PACKAGES = $(addprefix -p ,$(NIF_CRATES))
 WITHOUT_PYTHON = --workspace $(addprefix --exclude ,$(PY_CRATES) $(NIF_CRATES))
-FOR_NIF = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(abspath $(VENV)/python) \
+FOR_NIF = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(PY_PROGRAM) \
 	CARGO_TARGET_DIR=$(abspath $(PY_BUILD))/ext $(CARGO)
 # Erlang for the same Python; what rebar3 builds lies with the rest.
 FOR_ERLANG = PYTHON=$(abspath $(VENV)/python) REBAR_BASE_DIR=$(CURDIR)/build/erl
 
-# What is quick to fail stands first.
-TESTS = test-rust test-python test-web test-erlang test-fuzz test-release test-vm test-loop test-programs test-install test-free-threaded \
-	conformance conformance-vm conformance-suites test-loom test-tools test-tsan
+# Two lanes, for two cores: what builds the application or runs it, and all the rest. What is quick to fail stands first.
+TESTS_IN_VM = test-erlang test-fuzz test-release test-vm conformance-vm
+TESTS_OUTSIDE = test-rust test-python test-web test-loop test-programs test-install test-free-threaded conformance conformance-suites \
+	test-loom test-tools test-tsan
+TESTS = $(TESTS_IN_VM) $(TESTS_OUTSIDE)
 
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
@@ -71,7 +74,10 @@ run-evloop: setup ## the tour of the event loop, from Rust
 run-dag: setup ## a feed made of data in a real Redis: the graph beside threads that block, and a picture of a run
 	$(CARGO) run --release -p dag --example feed
 
-test: $(TESTS) ## all the tests
+# What both lanes need is made before they part.
+test: setup ## all the tests
+	@tools/test_env.sh true
+	@tools/lanes.sh '$(TESTS_OUTSIDE)' '$(TESTS_IN_VM)'
 
 test-rust: setup ## the tests of the crates that do not know Python
 	$(CARGO) test $(WITHOUT_PYTHON)

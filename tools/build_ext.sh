@@ -6,11 +6,14 @@ set -eu
 python=$(command -v "${PYTHON:-python3}")
 case $python in /*) ;; *) python=$PWD/$python ;; esac
 cd "$(dirname "$0")/.."
-out=$("$python" tools/interpreter.py | sed -n 1p)
+facts=$("$python" tools/interpreter.py)
+out=$(echo "$facts" | sed -n 1p)
 suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 profile=${PROFILE:-release}
 case $profile in dev) built=debug ;; *) built=$profile ;; esac
-export PYO3_PYTHON="$python" PYO3_BUILD_EXTENSION_MODULE=1 CARGO_TARGET_DIR="$PWD/$out/ext"
+# By the interpreter's own name, whichever environment calls: by another cargo would build all of it anew.
+PYO3_PYTHON=$(echo "$facts" | sed -n 3p)
+export PYO3_PYTHON PYO3_BUILD_EXTENSION_MODULE=1 CARGO_TARGET_DIR="$PWD/$out/ext"
 "${CARGO:-cargo}" build --quiet --profile "$profile" -p pyext >&2
 # The packages are linked and the module lies beside them, as it does when installed; one directory per Python.
 lib=$out/lib

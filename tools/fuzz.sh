@@ -9,10 +9,10 @@ python=$(command -v "${PYTHON:-python3}")
 case $python in /*) ;; *) python=$PWD/$python ;; esac
 cd "$(dirname "$0")/.."
 mode=${1:-replay} minutes=${2:-3}
-out=$("$python" tools/interpreter.py | sed -n 1p)
+{ read -r out; read -r _; read -r program; read -r _; } < <("$python" tools/interpreter.py)
 home=$PWD/$out/fuzz
 export PYTHON="$python" ERLANG_PYTHON="$python" FUZZ_HOME="$home" REBAR_BASE_DIR="$PWD/build/erl" ERL_CRASH_DUMP=/dev/null
-export PYO3_PYTHON="$python" PYO3_BUILD_EXTENSION_MODULE=1
+export PYO3_PYTHON="$program" PYO3_BUILD_EXTENSION_MODULE=1
 rebar3 compile
 
 # What was built for the VM as always, and the NIF in its place.

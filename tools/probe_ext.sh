@@ -6,11 +6,12 @@ python=$(command -v "${1:?usage: tools/probe_ext.sh PYTHON [pytest arguments]}")
 shift
 case $python in /*) ;; *) python=$PWD/$python ;; esac
 cd "$(dirname "$0")/.."
-tag=$("$python" -c 'import sys; print("%d.%d%s" % (*sys.version_info[:2], getattr(sys, "abiflags", "")))')
+facts=$("$python" tools/interpreter.py)
+out=$(echo "$facts" | sed -n 1p)
 suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
-out=build/py$tag
 mkdir -p "$out/lib"
-export PYO3_PYTHON="$python" PYO3_BUILD_EXTENSION_MODULE=1 CARGO_TARGET_DIR="$PWD/$out/ext"
+PYO3_PYTHON=$(echo "$facts" | sed -n 3p)
+export PYO3_PYTHON PYO3_BUILD_EXTENSION_MODULE=1 CARGO_TARGET_DIR="$PWD/$out/ext"
 cargo build -q --release -p pyrt --example probe
 cp "$out/ext/release/examples/libprobe.so" "$out/lib/probe$suffix"
 export PYTHONPATH="$PWD/$out/lib"
