@@ -3,6 +3,7 @@
 The Makefile and setup.sh read them. Written so that even an old Python can run it and say that it is too old.
 """
 
+import os
 import sys
 
 if sys.version_info < (3, 11):  # noqa: UP036
@@ -10,7 +11,7 @@ if sys.version_info < (3, 11):  # noqa: UP036
 
 # The ABI flags keep a free-threaded (t) or debug (d) build apart from the plain one.
 print("build/py" + ".".join(map(str, sys.version_info[:2])) + sys.abiflags)
-# Of the interpreter itself, even if it was called by way of a virtual environment.
+# Of the interpreter itself, even if it was called by way of a virtual environment or a link.
 print(sys.base_prefix)
-print(sys._base_executable)  # type: ignore[attr-defined]
+print(os.path.realpath(sys._base_executable))  # type: ignore[attr-defined]
 print(sys.version.replace("\n", " "))
