@@ -12,7 +12,7 @@ from asyncio import events
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, TypeVarTuple
 
-from . import _native
+from . import _native, _tasks
 from ._secure import Secure
 from ._sock import Sockets
 from ._subprocess import Subprocesses
@@ -20,6 +20,8 @@ from ._transports import Transports
 
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
+
+_tasks.quicken_all()
 
 _HAS_SETUP = sys.version_info >= (3, 13)
 

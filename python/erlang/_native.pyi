@@ -54,6 +54,14 @@ class TimerHandle(_TimerHandle):
     """What `call_later` returns."""
 
 @final
+class Roster:
+    """The inside of a `WeakSet`."""
+
+    def __init__(self, members: set[Any], iterating: set[Any], pending: list[Any]) -> None: ...
+    def add(self, item: Any, /) -> None: ...
+    def forget(self, reference: Any, /) -> None: ...
+
+@final
 class SocketTransport(_FlowControlMixin):
     """A transport over a stream socket."""
 

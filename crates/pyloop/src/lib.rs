@@ -32,6 +32,7 @@ mod module;
 mod pipe;
 mod post;
 mod readers;
+mod roster;
 mod schedule;
 mod sock;
 mod sources;

@@ -13,6 +13,7 @@ use crate::datagram;
 use crate::event_loop::Loop;
 use crate::handle::Handle;
 use crate::pipe;
+use crate::roster::Roster;
 use crate::sock;
 use crate::stream;
 use crate::timer::TimerHandle;
@@ -51,6 +52,7 @@ pub struct Native {
     pub(crate) handle: Type<Handle>,
     pub(crate) timer_handle: Type<TimerHandle>,
     pub(crate) event_loop: Type<Loop>,
+    roster: Type<Roster>,
     pub(crate) tls: tls::Part,
     /// The classes that handles say they are of.
     pub(crate) asyncio_handle: Fixed,
@@ -85,6 +87,7 @@ confined!(Native {
     handle,
     timer_handle,
     event_loop,
+    roster,
     tls,
     asyncio_handle,
     asyncio_threadsafe_handle,
@@ -113,6 +116,7 @@ impl Traverse for Native {
         self.handle.traverse(visit)?;
         self.timer_handle.traverse(visit)?;
         self.event_loop.traverse(visit)?;
+        self.roster.traverse(visit)?;
         self.tls.traverse(visit)?;
         self.asyncio_handle.traverse(visit)?;
         self.futures.traverse(visit)?;
@@ -185,6 +189,7 @@ impl Module for Native {
             handle: Type::add_to(py, &module, None)?,
             timer_handle: Type::add_to(py, &module, None)?,
             event_loop: Type::add_to(py, &module, None)?,
+            roster: Type::add_to(py, &module, None)?,
             tls: tls::Part::new(py, module)?,
             asyncio_threadsafe_handle: import_from(py, c"erlang._stdlib", c"ThreadSafeHandle")?.into(),
             asyncio_handle: import_from(py, c"asyncio.events", c"Handle")?.into(),

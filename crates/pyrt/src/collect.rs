@@ -100,6 +100,28 @@ impl Obj {
         Raised::check(py, unsafe { ffi::PyList_Append(self.as_ptr(), item.as_obj().as_ptr()) })
     }
 
+    /// `set.add(item)`.
+    #[inline]
+    pub fn set_add(&self, py: Attached<'_>, item: &impl AsObj) -> PyResult<()> {
+        // SAFETY: attached, both alive; the runtime refuses what is no set.
+        Raised::check(py, unsafe { ffi::PySet_Add(self.as_ptr(), item.as_obj().as_ptr()) })
+    }
+
+    /// `set.discard(item)`.
+    #[inline]
+    pub fn set_discard(&self, py: Attached<'_>, item: &impl AsObj) -> PyResult<()> {
+        // SAFETY: attached, both alive; the runtime refuses what is no set.
+        Raised::check(py, unsafe { ffi::PySet_Discard(self.as_ptr(), item.as_obj().as_ptr()) })
+    }
+
+    /// `len(set)`.
+    #[inline]
+    pub fn set_len(&self, py: Attached<'_>) -> PyResult<usize> {
+        // SAFETY: attached, alive; the runtime refuses what is no set.
+        let size = unsafe { ffi::PySet_Size(self.as_ptr()) };
+        usize::try_from(size).map_err(|_| Raised::set(py))
+    }
+
     /// `dict.get(key)`.
     #[inline]
     pub fn dict_get(&self, py: Attached<'_>, key: &impl AsObj) -> PyResult<Option<Owned>> {
