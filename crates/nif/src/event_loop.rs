@@ -137,9 +137,20 @@ impl Floor {
     /// Queues a request, or gives it back if the loop was stopped.
     pub(crate) fn post(self: &Arc<Self>, request: Request) -> Result<(), Request> {
         let Some(opened) = self.opened.get().filter(|_| !self.is_stopped()) else { return Err(request) };
-        let floor = self.clone();
         // One that is closed this very moment drops the work, and the request answers by being dropped.
-        self.hand(opened, Box::new(move |py| job::begin(py, &floor, request)));
+        let work: Posted = match request.target.floor() {
+            // What it knows itself is not carried along: so small a box goes from thread to thread without a lock of the allocator.
+            Some(floor) if Arc::ptr_eq(floor, self) => Box::new(move |py| {
+                if let Some(floor) = request.target.floor().cloned() {
+                    job::begin(py, &floor, request);
+                }
+            }),
+            _ => {
+                let floor = self.clone();
+                Box::new(move |py| job::begin(py, &floor, request))
+            }
+        };
+        self.hand(opened, work);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use rustler::types::tuple::get_tuple;
 use rustler::{Encoder, Env, LocalPid, ResourceArc, Term};
 
 use crate::atoms;
-use crate::beam::{self, Mail};
+use crate::beam::Mail;
 use crate::convert::Leaf;
 use crate::desk;
 use crate::stats::STATS;
@@ -198,7 +198,7 @@ impl Request {
             None => true,
             Some(wait) if !table::is_live(wait.id) => false,
             Some(wait) if matches!(wait.tag, Tag::Watched) && table::is_young(wait.id) => true,
-            Some(wait) => beam::is_alive(wait.pid) || !table::cancel(wait.id),
+            Some(wait) => table::was_alive(wait.pid) || !table::cancel(wait.id),
         }
     }
 

@@ -17,7 +17,7 @@
 //! An answer whose caller has died is found by who looks for a free slot. The slots in use are few as long as few requests are in
 //! flight, so that they stay in the caches.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -71,6 +71,11 @@ static BLOCKS: [OnceLock<Box<[Slot]>>; SLOTS / BLOCK] = [const { OnceLock::new()
 static WINDOW: AtomicUsize = AtomicUsize::new(BLOCK);
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 static START: OnceLock<Instant> = OnceLock::new();
+
+thread_local! {
+    /// Whom this thread has last seen alive, and when.
+    static SEEN: Cell<(usize, u64)> = const { Cell::new((0, 0)) };
+}
 
 /// The name of a request; 0 is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,6 +195,20 @@ pub(crate) fn is_live(id: Id) -> bool {
 /// Whether a watched request came so lately that its caller is not worth asking after, which costs more than a short call.
 pub(crate) fn is_young(id: Id) -> bool {
     id.slot().is_some_and(|place| now().saturating_sub(place.since.load(Ordering::Relaxed)) < YOUNG)
+}
+
+/// Whether a process is there, or was a moment ago when this thread asked last: one that sends many requests is not asked after for each.
+pub(crate) fn was_alive(caller: LocalPid) -> bool {
+    let (word, now) = (beam::pid_word(caller), now());
+    let (seen, since) = SEEN.get();
+    if seen == word && now.saturating_sub(since) < YOUNG {
+        return true;
+    }
+    let alive = beam::is_alive(caller);
+    if alive {
+        SEEN.set((word, now));
+    }
+    alive
 }
 
 /// Moves a request that is live on.

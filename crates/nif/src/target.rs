@@ -76,6 +76,20 @@ impl Target {
         }
     }
 
+    /// The event loop it is.
+    pub(crate) fn floor(&self) -> Option<&Arc<Floor>> {
+        match self {
+            Self::Loop(event_loop) | Self::Nested(event_loop) => Some(&event_loop.floor),
+            Self::Floor(floor) => Some(floor),
+            Self::Pool
+            | Self::Apart
+            | Self::Seat(_)
+            | Self::Context(_)
+            | Self::Binding(_)
+            | Self::Ticket(_) => None,
+        }
+    }
+
     /// Queues a new request. What is said if it cannot be, in which case nothing is sent.
     pub(crate) fn accept(&self, request: Request) -> Result<(), Atom> {
         if matches!(self, Self::Binding(binding) if binding.is_released()) {
