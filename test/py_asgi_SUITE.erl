@@ -131,7 +131,7 @@ what_is_no_scope_is_refused(_) ->
     [?assertError(_, run(show, Scope)) || Scope <- Bad],
     ?assertError(_, run(show, #{}, not_a_body)),
     ?assertError(_, py_asgi:run(asgi_apps, show, #{}, <<>>, #{unknown => 1})),
-    ?assertError(_, py_asgi:run(asgi_apps, show, #{}, <<>>, #{lifespan => maybe})).
+    ?assertError(_, py_asgi:run(asgi_apps, show, #{}, <<>>, #{lifespan => perhaps})).
 
 a_response_does_not_wait_for_what_comes_after_it(_) ->
     ?assertEqual(<<"early">>, text('after', #{})),

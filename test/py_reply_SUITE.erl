@@ -1,6 +1,8 @@
 %% Correlated replies: one winner, deadlines, owners that die, overload, counters, and both languages answering each other.
 -module(py_reply_SUITE).
 
+-include_lib("stdlib/include/assert.hrl").
+
 -export([all/0, init_per_suite/1, end_per_suite/1]).
 -export([an_answer_reaches_who_waits/1,
          each_end_is_told_as_it_was/1,
@@ -321,10 +323,10 @@ a_million_leave_no_memory_behind(_Config) ->
     0 = py_reply:in_flight().
 
 bad_options_are_named(_Config) ->
-    {'EXIT', {{unknown_options, [deadline]}, _}} = (catch py_reply:register(a, #{deadline => 1})),
-    {'EXIT', {{bad_option, {timeout, -1}}, _}} = (catch py_reply:register(a, #{timeout => -1})),
-    {'EXIT', {{bad_option, {reply_to, nobody}}, _}} = (catch py_reply:register(a, #{reply_to => nobody})),
-    {'EXIT', {badarg, _}} = (catch py_reply:register(a, [])),
+    ?assertError({unknown_options, [deadline]}, py_reply:register(a, #{deadline => 1})),
+    ?assertError({bad_option, {timeout, -1}}, py_reply:register(a, #{timeout => -1})),
+    ?assertError({bad_option, {reply_to, nobody}}, py_reply:register(a, #{reply_to => nobody})),
+    ?assertError(badarg, py_reply:register(a, [])),
     {error, {'ValueError', _}} = py:call(replies, ask, [a, -1.0]),
     {error, {'ValueError', _}} = py:eval("__import__('erlang').reply.register('a', float('nan'))"),
     0 = py_reply:in_flight().
