@@ -18,13 +18,17 @@ export PYO3_PYTHON PYO3_BUILD_EXTENSION_MODULE=1 CARGO_TARGET_DIR="$PWD/$out/ext
 # The packages are linked and the module lies beside them, as it does when installed; one directory per Python.
 lib=$out/lib
 mkdir -p "$lib/erlang"
+# Another one may do the same at the same time, and programs run with what is there: what is right already is left alone, the rest replaced
+# in one step.
+link() {
+    [ "$(readlink "$2")" = "$1" ] || { ln -sn "$1" "$2.$$" && mv -fT "$2.$$" "$2"; }
+}
 for package in erlang_loop erlang_asyncio; do
-    ln -sfn "$PWD/python/$package" "$lib/$package"
+    link "$PWD/python/$package" "$lib/$package"
 done
 for file in python/erlang/*; do
-    ln -sfn "$PWD/$file" "$lib/erlang/"
+    link "$PWD/$file" "$lib/erlang/$(basename "$file")"
 done
-# A running program may have the old one mapped: replaced, not overwritten.
-cp "$out/ext/$built/lib_native.so" "$lib/erlang/_native$suffix.new"
-mv -f "$lib/erlang/_native$suffix.new" "$lib/erlang/_native$suffix"
+module=$lib/erlang/_native$suffix
+cmp -s "$out/ext/$built/lib_native.so" "$module" || { cp "$out/ext/$built/lib_native.so" "$module.$$" && mv -f "$module.$$" "$module"; }
 echo "$PWD/$lib"

@@ -18,7 +18,7 @@ export PYO3_PYTHON PYO3_BUILD_EXTENSION_MODULE=1 CARGO_TARGET_DIR="$PWD/$out/ext
 "${CARGO:-cargo}" build --quiet --profile "$profile" -p nif -p loader >&2
 # A running VM may have the old one mapped: replaced, not overwritten.
 install() {
-    cmp -s "$1" "$2" || { cp "$1" "$2.new" && mv -f "$2.new" "$2"; }
+    cmp -s "$1" "$2" || { cp "$1" "$2.$$" && mv -f "$2.$$" "$2"; }
 }
 minor=priv/$(basename "$out")
 mkdir -p "$minor" priv/python
