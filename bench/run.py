@@ -24,11 +24,12 @@ import stats
 from model import Arm, Case, Metric, Suite
 from results import ArmResult, Hotspot, RowResult, SuiteResult, save
 from rounds import Line, Samples, command, run_rounds
-from suites import beam, dag, evloop, loops, pyloop
+from suites import beam, dag, evloop, loops, pyloop, web
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTIAL = ROOT / "build" / "bench"
-SUITES = {suite.id: suite for suite in (evloop.SUITE, pyloop.SUITE, beam.SUITE, loops.SUITE, dag.SUITE)}
+_MODULES = (evloop, pyloop, beam, loops, dag, web)
+SUITES = {module.SUITE.id: module.SUITE for module in _MODULES}
 
 
 def arm_result(arm: Arm, metric: Metric, lines: Sequence[Line]) -> ArmResult:

@@ -20,8 +20,11 @@ def separate() -> None:
 
 
 def command(mode: str, params: dict[str, str | int]) -> list[str]:
-    """The client's command line, on the cores that this process leaves to it."""
-    words = [str(PROGRAM), mode, *(f"{key}={value}" for key, value in params.items())]
+    return elsewhere([str(PROGRAM), mode, *(f"{key}={value}" for key, value in params.items())])
+
+
+def elsewhere(words: list[str]) -> list[str]:
+    """A client's command line, on the cores that this process leaves to it."""
     everywhere = range(os.cpu_count() or 1)
     others = set(everywhere) - os.sched_getaffinity(0)
     # taskset, because a function between fork and exec would make the child's start slower and less safe.

@@ -15,6 +15,7 @@ use crate::message::Messages;
 use crate::params::Params;
 use crate::tls::{self, Tls};
 use crate::udp::Udp;
+use crate::websocket::WebSocket;
 use crate::{Outcome, cpu};
 
 /// A datagram not answered by then is lost. Far above any answer, so that a slow server is not called lossy.
@@ -327,6 +328,7 @@ pub(crate) fn run(params: &mut Params) -> Outcome {
         "tcp" => driver(conns, || tcp(&at)),
         "unix" => driver(conns, || UnixStream::connect(&at)),
         "udp" => driver(conns, || Udp::connect(&at)),
+        "websocket" => driver(conns, || WebSocket::connect(&at, size)),
         "tls" => {
             let config = tls::config(&certificate)?;
             driver(conns, || Tls::connect(&at, &config))

@@ -13,6 +13,7 @@ mod message;
 mod params;
 mod tls;
 mod udp;
+mod websocket;
 
 use std::process::ExitCode;
 

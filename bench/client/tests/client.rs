@@ -61,6 +61,46 @@ fn unix_sockets_are_spoken_to() {
     assert!(ops(&output) > 0);
 }
 
+/// A server of frames that begin and end with a segment: it answers each without its mask.
+fn websocket_server(first: u8) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = format!("at={}/ws", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    let mut byte = [0];
+                    stream.read_exact(&mut byte).unwrap();
+                    head.push(byte[0]);
+                }
+                assert!(head.starts_with(b"GET /ws HTTP/1.1\r\n"));
+                stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\n").unwrap();
+                let mut frame = [0; 106];
+                while stream.read_exact(&mut frame).is_ok() {
+                    assert_eq!(frame[..6], [0x82, 0x80 | 100, 0, 0, 0, 0]);
+                    // In two parts, so that the client sees a frame that is not all there.
+                    let answer = [&[first, 100], &frame[6..]].concat();
+                    stream.write_all(&answer[..1]).unwrap();
+                    stream.write_all(&answer[1..]).unwrap();
+                }
+            });
+        }
+    });
+    at
+}
+
+#[test]
+fn frames_of_websockets_are_put_on_and_taken_off() {
+    for conns in ["conns=1", "conns=4"] {
+        let words = ["echo", "net=websocket", &websocket_server(0x82), "size=100", conns, "millis=30"];
+        assert!(ops(&client(&words)) > 0, "{conns}");
+        let words = ["echo", "net=websocket", &websocket_server(0x81), "size=100", conns, "millis=30"];
+        let output = client(&words);
+        assert!(String::from_utf8_lossy(&output.stderr).contains("not one binary frame"), "{conns}");
+    }
+}
+
 #[test]
 fn a_lost_datagram_is_sent_again_and_counted() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
