@@ -1,7 +1,7 @@
 //! `Connection`: the asyncio protocol of one connection. Bytes become requests, which are served one after the other.
 //!
 //! How it ends: 1. the client goes, and whoever is served hears of it; 2. a response was the last one, or a request was refused: the
-//! transport is closed when all is written; 3. its time is over (see `deadline`).
+//! transport is closed when all is written; 3. its time is over (see `ending`). What has come in and is not taken is in `intake`.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -11,28 +11,13 @@ use pyrt::{
     Typed, Visit, Visited, confined,
 };
 
-use crate::body::{Body, Taken};
+use crate::body::Body;
 use crate::exchange::Exchange;
 use crate::head::{self, Facts, Read};
-use crate::respond;
+use crate::intake::Wire;
 use crate::scope;
 use crate::site::Site;
 use crate::socket::{Offer, Socket};
-
-/// With so much waiting for an app nothing more is read.
-pub(crate) const PLENTY: usize = 64 * 1024;
-
-/// What has come in and is not taken yet.
-#[derive(Default)]
-pub(crate) struct Wire {
-    pub(crate) buffer: Vec<u8>,
-    /// The body of the request that is served, until it is all there.
-    body: Option<Body>,
-    /// The beginning of a head is there.
-    pub(crate) begun: bool,
-}
-
-confined!(Wire { buffer, body, begun });
 
 pub(crate) struct Connection {
     pub(crate) site: Typed<Site>,
@@ -50,9 +35,9 @@ pub(crate) struct Connection {
     /// No request is served after this one.
     pub(crate) is_last: AtomicBool,
     /// Nothing is read any more: it is being closed.
-    is_shut: AtomicBool,
+    pub(crate) is_shut: AtomicBool,
     is_pumping: AtomicBool,
-    is_paused: AtomicBool,
+    pub(crate) is_paused: AtomicBool,
 }
 
 confined!(Connection {
@@ -165,14 +150,14 @@ impl Connection {
         this.site.connections.call_method1(py, &this.site.web.names.discard, &this.object())?;
         drop(this.transport.take(py));
         let Some(object) = this.serving.take(py) else { return Ok(()) };
-        match this.known(&object) {
+        match this.kind_of(&object) {
             Some(Serving::Exchange(exchange)) => exchange.disconnect(py),
             Some(Serving::Socket(socket)) => socket.disconnect(py),
             None => Ok(()),
         }
     }
 
-    fn known<'a>(&self, object: &'a Owned) -> Option<Serving<'a>> {
+    pub(crate) fn kind_of<'a>(&self, object: &'a Owned) -> Option<Serving<'a>> {
         let web = &self.site.web;
         let exchange = web.exchange.downcast(object.borrow()).map(Serving::Exchange);
         exchange.or_else(|| web.socket.downcast(object.borrow()).map(Serving::Socket))
@@ -192,7 +177,7 @@ impl Connection {
         }
         let bytes = data.to_bytes(py)?;
         if let Some(object) = this.serving.get(py)
-            && let Some(Serving::Socket(socket)) = this.known(&object)
+            && let Some(Serving::Socket(socket)) = this.kind_of(&object)
         {
             return socket.feed(py, socket, bytes);
         }
@@ -217,7 +202,7 @@ impl Connection {
             }
             let more = match self.serving.get(py) {
                 None => self.begin(py, this)?,
-                Some(object) => match self.known(&object) {
+                Some(object) => match self.kind_of(&object) {
                     Some(Serving::Exchange(exchange)) => self.go_on(py, exchange)?,
                     _ => false,
                 },
@@ -226,24 +211,6 @@ impl Connection {
                 return self.flow(py);
             }
         }
-    }
-
-    /// The buffer, for a while: what is made of it may run Python code.
-    fn take_buffer(&self, py: Attached<'_>) -> PyResult<Vec<u8>> {
-        self.wire.with(py, |wire| std::mem::take(&mut wire.buffer))
-    }
-
-    /// Gives the buffer back without its beginning.
-    fn give_buffer(&self, py: Attached<'_>, mut buffer: Vec<u8>, used: usize) -> PyResult<()> {
-        if used >= buffer.len() {
-            buffer.clear();
-        } else {
-            drop(buffer.drain(..used));
-        }
-        self.wire.with(py, |wire| {
-            buffer.append(&mut wire.buffer);
-            wire.buffer = buffer;
-        })
     }
 
     /// Begins the next request, if its head is there.
@@ -349,100 +316,11 @@ impl Connection {
         self.site.owner.call_method1(py, &self.site.web.names.call_soon, &pump).map(drop)
     }
 
-    /// Takes what is there of a body. What comes after the end of the response is dropped.
-    fn feed(&self, py: Attached<'_>, exchange: Instance<'_, Exchange>) -> PyResult<()> {
-        let Some(mut body) = self.wire.with(py, |wire| wire.body.take())? else { return Ok(()) };
-        let buffer = self.take_buffer(py)?;
-        let mut used = 0;
-        loop {
-            let rest = buffer.get(used..).unwrap_or_default();
-            match body.take(rest) {
-                Ok(Taken::Piece(piece, taken)) => {
-                    used += taken;
-                    exchange.push(py, piece)?;
-                }
-                Ok(Taken::More(taken)) => {
-                    self.give_buffer(py, buffer, used + taken)?;
-                    self.deadline.store(self.site.after(self.site.for_body), Relaxed);
-                    return self.wire.with(py, |wire| wire.body = Some(body));
-                }
-                Ok(Taken::End(taken)) => {
-                    self.give_buffer(py, buffer, used + taken)?;
-                    self.deadline.store(0, Relaxed);
-                    return exchange.end_body(py);
-                }
-                Err(refusal) => return self.break_off(py, exchange, refusal.0),
-            }
-        }
-    }
-
-    /// The request cannot be read on.
-    pub(crate) fn break_off(
-        &self,
-        py: Attached<'_>,
-        exchange: Instance<'_, Exchange>,
-        status: u16,
-    ) -> PyResult<()> {
-        if exchange.is_started(py)? {
-            self.close(py)?
-        } else {
-            self.refuse(py, status, &[])?
-        }
-        exchange.disconnect(py)
-    }
-
-    /// Answers in place of the app, and closes.
-    pub(crate) fn refuse(&self, py: Attached<'_>, status: u16, more: &[(&str, &str)]) -> PyResult<()> {
-        let response = self.site.date(py, |date| respond::plain(status, false, more, date))?;
-        self.write(py, &Owned::bytes(py, &response)?)?;
-        self.close(py)
-    }
-
     pub(crate) fn write(&self, py: Attached<'_>, data: &Owned) -> PyResult<()> {
         match self.transport.get(py) {
             Some(transport) => transport.call_method1(py, &self.site.web.names.write, data).map(drop),
             None => Ok(()),
         }
-    }
-
-    /// Closes when all is written.
-    pub(crate) fn close(&self, py: Attached<'_>) -> PyResult<()> {
-        self.is_shut.store(true, Relaxed);
-        self.deadline.store(self.site.after(self.site.for_body), Relaxed);
-        self.tell_transport(py, &self.site.web.names.close)
-    }
-
-    pub(crate) fn abort(&self, py: Attached<'_>) -> PyResult<()> {
-        self.is_shut.store(true, Relaxed);
-        self.tell_transport(py, &self.site.web.names.abort)
-    }
-
-    fn tell_transport(&self, py: Attached<'_>, method: &pyrt::Fixed) -> PyResult<()> {
-        self.transport.get(py).map_or(Ok(()), |transport| transport.call_method0(py, method).map(drop))
-    }
-
-    /// Reads on, or not, as much as waits for the app.
-    pub(crate) fn flow(&self, py: Attached<'_>) -> PyResult<()> {
-        let waits = match self.serving.get(py) {
-            None => 0,
-            Some(object) => match self.known(&object) {
-                Some(Serving::Exchange(exchange)) => exchange.waiting(py)?,
-                Some(Serving::Socket(socket)) => socket.waiting(py)?,
-                None => 0,
-            },
-        };
-        let pauses = waits > PLENTY
-            || self.wire.with(py, |wire| wire.buffer.len() > PLENTY.max(self.site.limits.head))?;
-        if pauses == self.is_paused.swap(pauses, Relaxed) {
-            return Ok(());
-        }
-        let names = &self.site.web.names;
-        if pauses {
-            self.deadline.store(0, Relaxed);
-        } else if self.wire.with(py, |wire| wire.body.is_some())? {
-            self.deadline.store(self.site.after(self.site.for_body), Relaxed);
-        }
-        self.tell_transport(py, if pauses { &names.pause_reading } else { &names.resume_reading })
     }
 
     fn pause_writing(_py: Attached<'_>, this: This<'_>) -> PyResult<()> {
@@ -453,7 +331,7 @@ impl Connection {
     fn resume_writing(py: Attached<'_>, this: This<'_>) -> PyResult<()> {
         this.is_full.store(false, Relaxed);
         let Some(object) = this.serving.get(py) else { return Ok(()) };
-        match this.known(&object) {
+        match this.kind_of(&object) {
             Some(Serving::Exchange(exchange)) => exchange.waiters.wake(py, &this.site),
             Some(Serving::Socket(socket)) => socket.waiters.wake(py, &this.site),
             None => Ok(()),
@@ -463,10 +341,6 @@ impl Connection {
     /// What is served, if anything.
     pub(crate) fn serving(&self, py: Attached<'_>) -> Option<Owned> {
         self.serving.get(py)
-    }
-
-    pub(crate) fn kind_of<'a>(&self, object: &'a Owned) -> Option<Serving<'a>> {
-        self.known(object)
     }
 }
 

@@ -10,8 +10,9 @@ use pyrt::{
     Traverse, Typed, Visit, Visited, confined,
 };
 
-use crate::connection::{Connection, PLENTY};
+use crate::connection::Connection;
 use crate::head::Facts;
+use crate::intake::PLENTY;
 use crate::message::dict;
 use crate::now::Now;
 use crate::outgoing::Response;

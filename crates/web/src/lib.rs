@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Site         an app with its limits and timeouts: makes connections                          [site]
-//!   Connection   an asyncio protocol: bytes become requests, one after the other                  [connection, deadline]
+//!   Connection   an asyncio protocol: bytes become requests, one after the other                  [connection, intake, ending]
 //!     head, body, respond, frames   the bytes themselves; no Python there
 //!     scope      what ASGI says about a request                                                  [scope]
 //!   Exchange     one request: its receive and send                                               [exchange, outgoing]
@@ -16,10 +16,11 @@
 
 mod body;
 mod connection;
-mod deadline;
+mod ending;
 mod exchange;
 mod frames;
 mod head;
+mod intake;
 mod message;
 mod module;
 mod now;

@@ -46,6 +46,7 @@ interned! {
         add,
         add_done_callback,
         call_soon,
+        can_write_eof,
         cancel,
         cancelled,
         create_future,
@@ -59,6 +60,7 @@ interned! {
         send,
         set_result,
         write,
+        write_eof,
     }
 }
 

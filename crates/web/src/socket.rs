@@ -10,10 +10,11 @@ use pyrt::{
 };
 use tungstenite::handshake::derive_accept_key;
 
-use crate::connection::{self, Connection, PLENTY};
+use crate::connection::{self, Connection};
 use crate::exchange::{begin_task, ends_the_loop};
 use crate::frames::{Event, Frames};
 use crate::head::Head;
+use crate::intake::PLENTY;
 use crate::message::dict;
 use crate::now::Now;
 use crate::respond::Start;
@@ -210,11 +211,11 @@ impl Socket {
     }
 
     fn take(&self, py: Attached<'_>, event: Event) -> PyResult<()> {
-        let (code, reason) = match event {
+        let (code, reason, is_broken) = match event {
             Event::Text(text) => return self.push(py, text.len(), true, &Owned::str(py, &text)?),
             Event::Binary(data) => return self.push(py, data.len(), false, &Owned::bytes(py, &data)?),
-            Event::Closed(code, reason) => (code, reason),
-            Event::Broken(code) => (code, String::new()),
+            Event::Closed(code, reason) => (code, reason, false),
+            Event::Broken(code) => (code, String::new(), true),
         };
         self.state.with(py, |state| {
             if state.phase == Phase::Open {
@@ -223,7 +224,11 @@ impl Socket {
             }
         })?;
         self.write(py)?;
-        self.connection.close(py)?;
+        if is_broken {
+            self.connection.linger(py)?;
+        } else {
+            self.connection.close(py)?;
+        }
         self.waiters.wake(py, self.site())
     }
 
