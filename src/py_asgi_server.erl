@@ -29,8 +29,10 @@ info(Server) ->
 -spec init(map()) -> {ok, #state{}} | {stop, term()}.
 init(#{app := {Module, Name}, loops := Loops} = Options) ->
     process_flag(trap_exit, true),
-    Given = maps:without([app, loops], Options),
-    State = #state{app = {Module, Name}, options = Given#{reuse_port => true}, address = {<<>>, 0}, listening = #{}},
+    %% The loops share the port; others may only if they were meant to.
+    Claim = not maps:get(reuse_port, Options, false),
+    Given = maps:without([app, loops], Options#{reuse_port => true, claim => Claim}),
+    State = #state{app = {Module, Name}, options = Given, address = {<<>>, 0}, listening = #{}},
     open(lists:seq(1, Loops), State).
 
 open([], State) ->
@@ -57,7 +59,8 @@ listen(Key, #state{app = {Module, Name}, options = Options, listening = Listenin
 
 listening(Task, Number, #state{options = Options} = State) ->
     receive
-        {py_asgi_listening, Number, {_, Port} = Address} -> {ok, State#state{address = Address, options = Options#{port => Port}}};
+        {py_asgi_listening, Number, {_, Port} = Address} -> {ok, State#state{address = Address, options = Options#{port => Port, claim => false}}};
+        {py_asgi_refused, Number, Reason} -> {error, Reason};
         {py_error, Task, Reason} -> {error, Reason}
     after ?START ->
         _ = py_nif:task_forget(Task),

@@ -10,6 +10,7 @@
          a_wsgi_app_is_served/1,
          apps_that_cannot_be_served_are_errors/1,
          a_port_that_is_taken_is_an_error/1,
+         a_port_of_another_server_is_shared_only_when_asked_for/1,
          bad_options_are_refused/1,
          a_loop_that_dies_listens_again/1,
          a_server_that_ends_answers_what_it_serves/1,
@@ -100,7 +101,9 @@ a_websocket_is_served(_) ->
 
 a_wsgi_app_is_served(_) ->
     {ok, Server} = py_asgi:serve(#{app => <<"wsgi_apps:echo">>, interface => wsgi, port => 0}),
-    ?assertEqual({201, <<"POST hello">>}, fetch(maps:get(port, py_asgi:info(Server)), "/", <<"hello">>)).
+    %% Its pieces as they came.
+    ?assertEqual({201, <<"4\r\nPOST\r\n1\r\n \r\n5\r\nhello\r\n0\r\n\r\n">>},
+                 fetch(maps:get(port, py_asgi:info(Server)), "/", <<"hello">>)).
 
 apps_that_cannot_be_served_are_errors(_) ->
     Serve = fun(App) -> py_asgi:serve(#{app => App, port => 0}) end,
@@ -113,7 +116,19 @@ apps_that_cannot_be_served_are_errors(_) ->
 a_port_that_is_taken_is_an_error(_) ->
     {ok, Listening} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
     {ok, Port} = inet:port(Listening),
-    ?assertMatch({error, {_, _}}, py_asgi:serve(#{app => {asgi_apps, echo}, port => Port})).
+    ?assertEqual({error, eaddrinuse}, py_asgi:serve(#{app => {asgi_apps, echo}, port => Port})).
+
+a_port_of_another_server_is_shared_only_when_asked_for(_) ->
+    {First, Port} = serve(echo, #{loops => 2}),
+    Again = #{app => {asgi_apps, echo}, port => Port},
+    ?assertEqual({error, eaddrinuse}, py_asgi:serve(Again)),
+    ?assertEqual({201, <<"POST x">>}, fetch(Port, "/", <<"x">>)),
+    {ok, Second} = py_asgi:serve(Again#{reuse_port => true}),
+    ok = py_asgi:stop(First),
+    ?assertEqual({201, <<"POST y">>}, fetch(Port, "/", <<"y">>)),
+    ok = py_asgi:stop(Second),
+    {ok, Third} = py_asgi:serve(Again),
+    ?assertMatch(#{port := Port}, py_asgi:info(Third)).
 
 bad_options_are_refused(_) ->
     [?assertError(_, py_asgi:serve(Options))

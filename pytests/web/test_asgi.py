@@ -5,7 +5,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import AsyncIterator
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import fastapi
@@ -396,21 +396,5 @@ def test_sync_endpoints_run_on_threads_and_delay_nobody() -> None:
             assert not blocked.done()
             gate.set()
             assert (await blocked).json() is True
-
-    run(main())
-
-
-def test_a_wsgi_app_is_served_from_threads() -> None:
-    loop_thread = threading.get_ident()
-
-    def app(environ: dict[str, Any], start_response: Any) -> Any:
-        assert threading.get_ident() != loop_thread
-        start_response("201 Made", [("x-a", "1")])
-        return [environ["PATH_INFO"].encode("latin-1"), environ["wsgi.input"].read()]
-
-    async def main() -> None:
-        async with serving(cast(App, app), interface="wsgi") as server:
-            answer = await talk(server, get("/%C3%A9", "content-length: 3"), b"abc")
-            assert status_of(answer) == 201 and answer.endswith("\r\n\r\n/éabc".encode())
 
     run(main())

@@ -1,6 +1,7 @@
 """The end of a server: what is served comes to its end or is cancelled, and nothing is left behind."""
 
 import asyncio
+import resource
 import signal
 import subprocess
 import sys
@@ -85,9 +86,18 @@ def test_websockets_are_told_that_the_server_goes() -> None:
     run(main())
 
 
+CLIENTS = 1000
+
+
 def test_a_thousand_clients_get_every_token_and_one_that_goes_stops_its_generator() -> None:
+    # Both ends are here.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
     async def main() -> None:
         running = 0
+        waiting = CLIENTS
+        everybody = asyncio.Event()
 
         async def tokens(count: int) -> AsyncIterator[bytes]:
             nonlocal running
@@ -95,6 +105,7 @@ def test_a_thousand_clients_get_every_token_and_one_that_goes_stops_its_generato
             try:
                 for number in range(count):
                     yield b"data: %d\n\n" % number
+                    await everybody.wait()
                     await asyncio.sleep(0.001)
             finally:
                 running -= 1
@@ -114,9 +125,15 @@ def test_a_thousand_clients_get_every_token_and_one_that_goes_stops_its_generato
         async with serving(app) as server:
 
             async def client(killed: bool) -> None:
+                nonlocal waiting
                 reader, writer = await asyncio.open_connection(*server.address)
                 writer.write(get("/?1000000" if killed else "/?10"))
                 await reader.readuntil(b"data: 0\n\n")
+                waiting -= 1
+                if not waiting:
+                    assert running == CLIENTS
+                    everybody.set()
+                await everybody.wait()
                 if killed:
                     writer.transport.abort()
                     return
@@ -125,8 +142,7 @@ def test_a_thousand_clients_get_every_token_and_one_that_goes_stops_its_generato
                 assert found == [b"data: %d\n\n" % number for number in range(1, 10)]
                 writer.close()
 
-            for _ in range(4):
-                await asyncio.gather(*(client(number % 5 == 0) for number in range(250)))
+            await asyncio.gather(*(client(number % 5 == 0) for number in range(CLIENTS)))
             while running:
                 await asyncio.sleep(0.001)
 

@@ -6,6 +6,7 @@ The wire is native (`erlang._web`); here is what is rare: waiting, opening and c
 import argparse
 import asyncio
 import contextlib
+import errno
 import signal
 import socket
 import sys
@@ -65,6 +66,8 @@ class Options:
     ssl: SSLContext | None = None
     backlog: int = 2048
     reuse_port: bool = False
+    claim: bool = False
+    """The port must be nobody's; afterwards it is shared by those who ask for it."""
     root_path: str = ""
     lifespan: Policy = "auto"
     interface: str = "asgi"
@@ -171,14 +174,17 @@ class Server:
                 site.connection, sock=options.sock, ssl=options.ssl, backlog=options.backlog
             )
         else:
-            self._server = await loop.create_server(
-                site.connection,
-                options.host,
-                options.port,
-                ssl=options.ssl,
-                backlog=options.backlog,
-                reuse_port=options.reuse_port,
-            )
+            with contextlib.ExitStack() as claims:
+                if options.claim and options.port:
+                    await _claim(options.host, options.port, claims)
+                self._server = await loop.create_server(
+                    site.connection,
+                    options.host,
+                    options.port,
+                    ssl=options.ssl,
+                    backlog=options.backlog,
+                    reuse_port=options.reuse_port,
+                )
 
         self.address: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
 
@@ -196,6 +202,21 @@ class Server:
     async def end(self) -> None:
         """The lifespan of the app is over, too."""
         await self._life.end()
+
+
+async def _claim(host: str, port: int, claims: contextlib.ExitStack) -> None:
+    """Takes a port that nobody has, without listening.
+
+    A socket bound without SO_REUSEPORT finds out whether somebody has it; set afterwards it lets others join.
+    """
+    infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for family, kind, protocol, _, address in infos:
+        sock = claims.enter_context(socket.socket(family, kind, protocol))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 
 
 _module: Any = None
@@ -218,7 +239,12 @@ async def hold(number: int, pid: Any, module: str, name: str, options: dict[str,
 
     loop = asyncio.get_running_loop()
     server = Server(find(module, name), Options(**options))
-    await server.start()
+    try:
+        await server.start()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            send(pid, (atom("py_asgi_refused"), number, atom("eaddrinuse")))
+        raise
     released: asyncio.Future[float] = loop.create_future()
     _held[number] = server, released
 
