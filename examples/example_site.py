@@ -16,6 +16,7 @@ PAGE = """<!doctype html><title>erlang_python</title>
 <li><a href="/counter">/counter</a>: a number that Erlang keeps
 <li><a href="/sync">/sync</a>: code that blocks, on a thread
 <li><a href="/tokens">/tokens</a>: server-sent events
+<li>/length: how long what you post is, piece by piece
 <li>/socket: a WebSocket that answers in capitals
 </ul>
 """
@@ -49,6 +50,11 @@ async def counter() -> dict[str, int]:
 def sync() -> dict[str, str]:
     time.sleep(0.1)
     return {"slept": "on a thread"}
+
+
+@app.post("/length")
+async def length(request: Request) -> dict[str, int]:
+    return {"length": sum([len(piece) async for piece in request.stream()])}
 
 
 @app.get("/tokens")

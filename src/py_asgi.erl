@@ -15,7 +15,7 @@
 
 -export([run/4, run/5, run_async/4, run_async/5, await_response/1, await_response/2]).
 -export([stream/4, stream/5, body/3, body/4, websocket/3, websocket/4, send/2, send/3, close/1, close/3]).
--export([ack/1, ack/2, disconnect/1]).
+-export([ack/1, ack/2, disconnect/1, give_away/2]).
 -export([serve/1, stop/1, info/1]).
 
 -export_type([scope/0, options/0, stream_options/0, serve_options/0, response/0, event/0, frame/0]).
@@ -36,7 +36,7 @@
 -type serve_options() :: #{app := {py:name(), py:name()} | binary() | string(),
                            host => binary() | string() | inet:ip_address(), port => inet:port_number(),
                            loops => pos_integer(), lifespan => auto | on | off, interface => asgi | wsgi, root_path => binary(),
-                           backlog => pos_integer(),
+                           backlog => pos_integer(), reuse_port => boolean(),
                            max_head => pos_integer(), max_headers => pos_integer(), max_body => non_neg_integer(),
                            max_message => pos_integer(), keep_alive => number(), head_timeout => number(),
                            body_timeout => number(), shutdown_timeout => number()}.
@@ -173,14 +173,21 @@ ack(Ref) ->
 ack(Ref, More) when is_integer(More), More > 0 ->
     py_asgi_stream:tell(Ref, {ack, More}).
 
+%% @doc Makes another process the owner of a stream or a WebSocket: it is sent what is to come, and what the calling process, the owner so
+%% far, has not received. After that the app does not depend on the caller's life any more.
+-spec give_away(reference(), pid()) -> ok | {error, closed}.
+give_away(Ref, Owner) ->
+    py_asgi_stream:give_away(Ref, Owner).
+
 %% @doc Serves an app over HTTP/1.1 and WebSocket, from event loops of this VM, under supervision: at `port', 8000 if nothing is said and
 %% one of the kernel's choice if it is 0, of `host', by default `127.0.0.1'.
 %%
 %% `loops' is how many loops of {@link py_event_loop_pool} serve it, by default all; each begins the app's lifespan, and an app that does
-%% not start is not served. A loop that dies listens again when it is replaced. WSGI apps (`interface => wsgi') run on threads.
+%% not start is not served. A port that is taken is `{error, eaddrinuse}'; with `reuse_port => true' it may be shared with others that
+%% want to, another server of this VM or of another one. A loop that dies listens again when it is replaced. WSGI apps (`interface => wsgi') run on threads.
 -spec serve(serve_options()) -> {ok, pid()} | {error, term()}.
 serve(#{app := App} = Options) ->
-    [] = maps:keys(maps:without([app, host, port, loops, lifespan, interface, root_path, backlog, max_head, max_headers, max_body,
+    [] = maps:keys(maps:without([app, host, port, loops, lifespan, interface, root_path, backlog, reuse_port, max_head, max_headers, max_body,
                                  max_message, keep_alive, head_timeout, body_timeout, shutdown_timeout], Options)),
     Loops = maps:get(loops, Options, py_loop_sup:pool_size()),
     Port = maps:get(port, Options, 8000),
@@ -188,6 +195,7 @@ serve(#{app := App} = Options) ->
     true = is_integer(Port) andalso Port >= 0 andalso Port =< 65535,
     Interface = maps:get(interface, Options, asgi),
     true = Interface =:= asgi orelse Interface =:= wsgi,
+    true = is_boolean(maps:get(reuse_port, Options, false)),
     Given = Options#{app => app(App), loops => Loops, port => Port, host => host(maps:get(host, Options, <<"127.0.0.1">>)),
                      lifespan => lifespan(Options), interface => atom_to_binary(Interface)},
     case supervisor:start_child(py_asgi_sup, [Given]) of

@@ -3,7 +3,7 @@
 %% It has the task: when the owner dies so does this process, and the task is cancelled.
 -module(py_asgi_stream).
 
--export([start/3, tell/2, call/3, init/4]).
+-export([start/3, tell/2, call/3, give_away/2, init/4]).
 
 -define(TABLE, py_asgi_streams).
 
@@ -36,14 +36,34 @@ tell(Ref, Event) when is_reference(Ref) ->
 -spec call(reference(), term(), timeout()) -> ok | {error, closed | timeout}.
 call(Ref, Event, Timeout) when is_reference(Ref) ->
     case ets:lookup(?TABLE, Ref) of
-        [{_, Pid}] -> call_process(Pid, Event, Timeout);
+        [{_, Pid}] -> call_process(Pid, {take, Event}, Timeout);
         [] -> {error, closed}
     end.
 
+%% @doc Has another owner. What was sent to the one before, the calling process, and is still in its mailbox, is passed on first.
+-spec give_away(reference(), pid()) -> ok | {error, closed}.
+give_away(Ref, Owner) when is_reference(Ref), is_pid(Owner) ->
+    case ets:lookup(?TABLE, Ref) of
+        [{_, Pid}] ->
+            Given = call_process(Pid, {own, {self(), Owner}}, infinity),
+            pass_events(Ref, Owner),
+            Pid ! {passed, Ref},
+            Given;
+        [] ->
+            pass_events(Ref, Owner),
+            {error, closed}
+    end.
+
+pass_events(Ref, Owner) ->
+    receive
+        {py_asgi, Ref, _} = Event -> Owner ! Event, pass_events(Ref, Owner)
+    after 0 -> ok
+    end.
+
 %% The alias is gone with its first message or with the monitor: an answer that comes too late is dropped.
-call_process(Pid, Event, Timeout) ->
+call_process(Pid, {What, With}, Timeout) ->
     Alias = erlang:monitor(process, Pid, [{alias, reply_demonitor}]),
-    Pid ! {take, Alias, Event},
+    Pid ! {What, Alias, With},
     receive
         {Alias, ok} -> ok;
         {'DOWN', Alias, process, _, _} -> {error, closed}
@@ -77,10 +97,22 @@ loop(#state{task = Task, monitor = Monitor} = State) ->
         {py_error, Task, Reason} -> ended({error, Reason}, State);
         {tell, Event} -> loop(pass_on(Event, State));
         {take, From, Event} -> loop(pass_on(Event, State#state{takers = queue:in(From, State#state.takers)}));
+        {own, From, Whom} -> loop(owned(From, Whom, State));
         %% The task is cancelled, for its caller dies.
         {'DOWN', Monitor, process, _, _} -> ok;
         _ -> loop(State)
     end.
+
+%% Nothing is sent to the new owner before it has what the old one had.
+owned(From, {Giver, Owner}, #state{monitor = Monitor, ref = Ref} = State) ->
+    true = erlang:demonitor(Monitor, [flush]),
+    Passing = erlang:monitor(process, Giver),
+    From ! {From, ok},
+    receive
+        {passed, Ref} -> true = erlang:demonitor(Passing, [flush]);
+        {'DOWN', Passing, process, _, _} -> true
+    end,
+    State#state{owner = Owner, monitor = erlang:monitor(process, Owner)}.
 
 event({taken}, #state{takers = Takers} = State) ->
     {{value, From}, Rest} = queue:out(Takers),

@@ -30,6 +30,7 @@
          a_lifespan_ends_with_its_loop/1,
          an_app_that_does_not_start_serves_nothing/1,
          a_websocket_echoes/1,
+         an_owner_gives_a_websocket_away_with_what_it_has_not_received/1,
          a_websocket_is_closed_by_the_app/1,
          an_app_that_returns_closes_its_websocket/1,
          a_rejected_websocket_is_a_403/1,
@@ -310,6 +311,31 @@ a_websocket_echoes(_) ->
     ok = py_asgi:close(Ref, 4000, <<"bye">>),
     ?assertEqual([done], events(Ref)),
     ?assertEqual([{4000, <<"bye">>}], said()).
+
+an_owner_gives_a_websocket_away_with_what_it_has_not_received(_) ->
+    Test = self(),
+    Heir = spawn_link(fun() ->
+                          {ok, Ref} = receive {yours, Given} -> {ok, Given} end,
+                          Got = [receive {py_asgi, Ref, Event} -> Event after 60000 -> nothing end || _ <- [1, 2]],
+                          Test ! {got, Got},
+                          receive {py_asgi, Ref, Last} -> Test ! {last, Last} end
+                      end),
+    {Giver, Monitor} = spawn_monitor(fun() ->
+                                         {ok, Ref} = py_asgi:websocket(asgi_apps, ws_echo, #{}),
+                                         ok = py_asgi:send(Ref, {text, <<"one">>}),
+                                         ok = py_asgi:send(Ref, {text, <<"two">>}),
+                                         receive {py_asgi, Ref, {accept, _, _}} -> ok end,
+                                         ok = py_asgi:give_away(Ref, Heir),
+                                         Heir ! {yours, Ref},
+                                         Test ! {ref, Ref}
+                                     end),
+    %% The app does not depend on who had it.
+    ok = receive {'DOWN', Monitor, process, Giver, normal} -> ok end,
+    Ref = receive {ref, Given} -> Given end,
+    ?assertEqual([{send, {text, <<"one">>}}, {send, {text, <<"two">>}}], receive {got, Got} -> Got end),
+    ok = py_asgi:send(Ref, {text, <<"close">>}),
+    ?assertMatch({close, 4001, _}, receive {last, Last} -> Last end),
+    ?assertEqual({error, closed}, py_asgi:give_away(make_ref(), self())).
 
 a_websocket_is_closed_by_the_app(_) ->
     {ok, Ref} = py_asgi:websocket(asgi_apps, ws_echo, #{}),
