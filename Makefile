@@ -43,7 +43,7 @@ TESTS = $(TESTS_IN_VM) $(TESTS_OUTSIDE)
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup ext pythons otp run run-web run-evloop run-dag test $(TESTS) test-matrix fuzz test-valgrind report-uvloop soak chaos lint \
+.PHONY: help setup ext pythons otp run run-web run-cowboy run-evloop run-dag test $(TESTS) test-matrix fuzz test-valgrind report-uvloop soak chaos lint \
 	lint-layers lint-rust lint-python lint-erlang fmt bench doctor clean
 
 help: ## this list
@@ -67,6 +67,9 @@ run: setup ## the tour: Python in the Erlang VM, shown live; then, on a terminal
 
 run-web: setup ## a site with FastAPI, served from inside the VM at a loopback address (PORT=8000)
 	@PYTHON=$(abspath $(VENV)/python) tools/run_web.sh
+
+run-cowboy: setup ## the same site behind Cowboy (PORT=8000)
+	@PYTHON=$(abspath $(VENV)/python) tools/run_cowboy.sh
 
 run-evloop: setup ## the tour of the event loop, from Rust
 	$(CARGO) run --release -p evloop --example tour
@@ -135,8 +138,8 @@ conformance-suites: setup ## the suites of anyio, aiohttp and uvicorn, likewise
 soak: setup ## a hundred thousand connections of every kind on our loop, every byte checked: minutes
 	tools/test_env.sh python pytests/soak/soak.py --connections 100000
 
-chaos: setup ## contexts, callers and callbacks killed at random under load, every answer checked (MINUTES=3, CHAOS_SEED=)
-	CHAOS_SECONDS=$$(( 60 * $(MINUTES) )) CHAOS_SEED=$(CHAOS_SEED) $(FOR_ERLANG) tools/test_erlang.sh py_chaos_SUITE
+chaos: setup ## contexts, callers, callbacks, web loops and clients killed at random under load, all answers checked (MINUTES=3, CHAOS_SEED=)
+	CHAOS_SECONDS=$$(( 60 * $(MINUTES) )) CHAOS_SEED=$(CHAOS_SEED) $(FOR_ERLANG) tools/test_erlang.sh py_chaos_SUITE py_web_chaos_SUITE
 
 # Bounded to three preemptions: without a bound the models of the lifecycle alone take minutes.
 test-loom: setup ## the hand-shakes, under every interleaving loom can find
