@@ -24,11 +24,11 @@ import stats
 from model import Arm, Case, Metric, Suite
 from results import ArmResult, Hotspot, RowResult, SuiteResult, save
 from rounds import Line, Samples, command, run_rounds
-from suites import beam, dag, evloop, loops, pyloop, web
+from suites import beam, dag, evloop, loops, parallel, pyloop, web
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTIAL = ROOT / "build" / "bench"
-_MODULES = (evloop, pyloop, beam, loops, dag, web)
+_MODULES = (evloop, pyloop, beam, loops, dag, web, parallel)
 SUITES = {module.SUITE.id: module.SUITE for module in _MODULES}
 
 

@@ -12,6 +12,7 @@ start(_Type, _Args) ->
             ok = py_nif:atom_limit(application:get_env(erlang_python, atom_limit, 10000)),
             ok = py_nif:term_limit(application:get_env(erlang_python, term_limit, 2 bsl 30)),
             ok = py_nif:reply_limit(application:get_env(erlang_python, reply_limit, 1000000)),
+            ok = py_nif:subinterp_memory(application:get_env(erlang_python, subinterp_memory_limit, infinity)),
             erlang_python_sup:start_link();
         {error, _} = Error ->
             Error

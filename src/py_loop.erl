@@ -1,6 +1,7 @@
 %% @private
 %% @doc The process that owns one event loop of asyncio. The loop has a thread of its own (`thread'), or none, and then this process waits
-%% for it by one `enif_select' on the loop's epoll descriptor, and has it run when something is ready (`beam'). It is not in the way of
+%% for it by one `enif_select' on the loop's epoll descriptor, and has it run when something is ready (`beam'). Those of the pool may have
+%% an interpreter each, and a thread (`subinterp'). It is not in the way of
 %% tasks; when it ends, so does the loop, and when the loop ends by itself, so does the process, to be restarted.
 -module(py_loop).
 -behaviour(gen_server).
@@ -102,7 +103,15 @@ init(Key) ->
 
 %% What `py_event_loop_proc' owns is waited for by the BEAM, whatever the others are.
 driver(driver) -> beam;
-driver(_Key) -> application:get_env(erlang_python, event_loop_driver, thread).
+driver(Key) when is_integer(Key) ->
+    case py_event_loop_pool:isolated() of
+        true -> subinterp;
+        false -> driver()
+    end;
+driver(_Key) -> driver().
+
+driver() ->
+    application:get_env(erlang_python, event_loop_driver, thread).
 
 -spec handle_call(term(), gen_server:from(), state()) -> {reply, {error, unknown}, state()}.
 handle_call(_Request, _From, State) ->

@@ -183,10 +183,12 @@ there() ->
     [Number || {Number, Pid, _} <- ets:tab2list(?TABLE), is_process_alive(Pid)].
 
 answer(#state{coming = [], waiting = Waiting, refused = Refused} = State) ->
-    %% Some are enough.
     Answer = case there() of
                  [] when Refused =/= none -> Refused;
-                 _ -> {ok, subinterp}
+                 Some ->
+                     %% Some are enough.
+                     Refused =:= none orelse logger:warning("py: ~p sub-interpreters only: ~tp", [length(Some), Refused]),
+                     {ok, subinterp}
              end,
     _ = [gen_server:reply(From, Answer) || From <- Waiting],
     State#state{waiting = []};

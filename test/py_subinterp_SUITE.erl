@@ -22,7 +22,13 @@
          who_holds_a_gil_holds_nobody_up/1,
          a_killed_interpreter_takes_its_threads_with_it/1,
          a_thread_that_does_not_end_costs_no_more_than_its_interpreter/1,
-         interpreters_come_and_go/1]).
+         a_memory_limit_is_kept/1,
+         what_is_given_back_counts_no_more/1,
+         interpreters_come_and_go/1,
+         loops_with_an_interpreter_come_and_go/1]).
+
+%% How often interpreters come and go: `SUBINTERP_CYCLES' in the environment, or a few times.
+-define(CYCLES, 20).
 
 all() ->
     py_test:cases(?MODULE).
@@ -322,18 +328,115 @@ a_thread_that_does_not_end_costs_no_more_than_its_interpreter(_Config) ->
           [ok = py_nif:close_test_fd(Fd) || Fd <- [Read, Write]]
       end).
 
+-define(MIB, 1024 * 1024).
+
+%% One that may have no more than so much.
+interpreter(Limit) ->
+    ok = py_nif:subinterp_memory(Limit),
+    try interpreter() after ok = py_nif:subinterp_memory(infinity) end.
+
+a_memory_limit_is_kept(_Config) ->
+    with_interpreters(
+      fun() ->
+          Context = interpreter(64 * ?MIB),
+          Other = interpreter(),
+          Hogs = ["len(bytearray(100 << 20))",
+                  "len([str(i) * 10 for i in range(3_000_000)])",
+                  "(lambda b: [b.extend(bytes(1 << 20)) for _ in range(100)] and len(b))(bytearray())",
+                  "len(b'x' * (100 << 20))"],
+          [begin
+               {error, {'MemoryError', Text}} = eval(Context, Hog),
+               {match, _} = re:run(Text, "67108864 bytes \\(subinterp_memory_limit\\)"),
+               {ok, 4} = eval(Context, "2 + 2"),
+               {ok, _} = eval(Other, Hog)
+           end || Hog <- Hogs],
+          %% It comes as an exception, which code may deal with.
+          exec(Context, "kept = []\ntry:\n    while True: kept.append(bytearray(1 << 20))\nexcept MemoryError:\n    much = len(kept)\n    del kept"),
+          {ok, true} = eval(Context, "48 <= much <= 64"),
+          {error, {'MemoryError', _}} = py_request:exec(Context, "kept = []\nwhile True: kept.append(bytearray(1 << 20))", 60000),
+          {error, {'MemoryError', _}} = eval(Context, "len(bytearray(16 << 20))"),
+          {ok, 104857600} = py:eval("len(bytearray(100 << 20))"),
+          exec(Context, "del kept"),
+          {ok, 16777216} = eval(Context, "len(bytearray(16 << 20))"),
+          [ok = py_nif:context_close(One) || One <- [Context, Other]]
+      end).
+
+%% Forty times what it may have, in pieces.
+what_is_given_back_counts_no_more(_Config) ->
+    with_interpreters(
+      fun() ->
+          Context = interpreter(32 * ?MIB),
+          [begin
+               {ok, 16777216} = eval(Context, "len(bytearray(16 << 20))"),
+               {ok, 100000} = eval(Context, "len([str(i) for i in range(100_000)])"),
+               {ok, 1000} = eval(Context, "len({i: [i] * 100 for i in range(1000)})"),
+               {ok, 1048576} = py_request:call(Context, call, {builtins, len}, [binary:copy(<<255>>, ?MIB)], #{}, 60000),
+               exec(Context, "import threading\nt = [threading.Thread(target=bytearray, args=(1 << 20,)) for _ in range(4)]\n"
+                             "[x.start() for x in t]\n[x.join() for x in t]")
+           end || _ <- lists:seq(1, 80)],
+          ok = py_nif:context_close(Context)
+      end).
+
 interpreters_come_and_go(_Config) ->
+    come_and_go(
+      fun() ->
+          Context = interpreter(),
+          exec(Context, "import asyncio, datetime, decimal, json, threading\nt = threading.Thread(target=print)\nt.start()"),
+          {ok, 6} = eval(Context, "2 * 3"),
+          ok = py_nif:context_close(Context)
+      end).
+
+loops_with_an_interpreter_come_and_go(_Config) ->
+    come_and_go(
+      fun() ->
+          Tag = make_ref(),
+          {ok, Loop} = py_nif:loop_start(Tag, subinterp),
+          receive {py_loop, Tag, ready} -> ok after 120000 -> error(no_loop) end,
+          {ok, 7} = py_loop:run({ok, Loop}, {asyncio, sleep}, [0.001, 7], #{timeout => 60000}),
+          Task = py_loop:create_task({ok, Loop}, asyncio, sleep, [3600], #{}),
+          ok = py_nif:loop_stop(Loop),
+          {error, closed} = py:await(Task, 60000),
+          receive {py_loop, Tag, ended} -> ok after 60000 -> error(not_ended) end
+      end).
+
+%% Neither memory nor descriptors grow with how many there were.
+come_and_go(Cycle) ->
     with_interpreters(
       fun() ->
           Left = left(),
-          Times = 5,
-          [begin
-               Context = interpreter(),
-               exec(Context, "import asyncio, datetime, decimal, json, threading\nt = threading.Thread(target=print)\nt.start()"),
-               {ok, 6} = eval(Context, "2 * 3"),
-               ok = py_nif:context_close(Context)
-           end || _ <- lists:seq(1, Times)],
-          py_test:wait_until(fun() -> interpreters() =:= 2 end, 12000),
-          Expected = case ends() of true -> Left; false -> Left + Times end,
-          Expected = left()
+          Before = interpreters(),
+          Run = fun(Times) ->
+                    [begin
+                         Cycle(),
+                         erlang:garbage_collect(),
+                         py_test:wait_until(fun() -> interpreters() =:= Before end, 12000)
+                     end || _ <- lists:seq(1, Times)]
+                end,
+          case ends() of
+              true ->
+                  Times = list_to_integer(os:getenv("SUBINTERP_CYCLES", integer_to_list(?CYCLES))),
+                  _ = Run(10),
+                  {Memory, Files} = {memory(), files()},
+                  _ = Run(Times),
+                  Grown = memory() - Memory,
+                  ct:pal("~p interpreters: ~p KiB more than before", [Times, Grown div 1024]),
+                  %% One has more than 10 MiB.
+                  ?assert(Grown < 16 * ?MIB + Times * 16 * 1024),
+                  ?assert(files() =< Files + 2),
+                  Left = left();
+              false ->
+                  _ = Run(3),
+                  Expected = Left + 3,
+                  Expected = left()
+          end
       end).
+
+%% What the VM has in memory, in bytes.
+memory() ->
+    {ok, Text} = file:read_file("/proc/self/statm"),
+    [_, Resident | _] = binary:split(Text, <<" ">>, [global]),
+    4096 * binary_to_integer(Resident).
+
+files() ->
+    {ok, Names} = file:list_dir("/proc/self/fd"),
+    length(Names).

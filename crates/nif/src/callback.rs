@@ -22,7 +22,7 @@ use crate::event_loop::Floor;
 use crate::exec;
 use crate::inbox::{Inbox, Spin, lock};
 use crate::parcel;
-use crate::pool::Pool;
+use crate::pool::{POOL, Pool};
 use crate::promise::Promise;
 use crate::request::Request;
 use crate::runner::Runner;
@@ -124,15 +124,19 @@ impl Ticket {
         }
     }
 
-    /// A request made by the function; the pool's if no thread waits for that, or not any more.
+    /// A request made by the function; the pool's if no thread waits for that, or not any more. A loop may have an interpreter of its own
+    /// where no context has: then it is one of the main interpreter's contexts that serves it.
     pub(crate) fn post(&self, request: Request) -> Result<(), Request> {
-        let Waiter::Thread(suspension) = &self.waiter else { return self.pool.post(request) };
-        suspension.post(request).or_else(|request| self.pool.post(request))
+        let elsewhere = |request| self.pool.post(request).or_else(|request| POOL.post(request));
+        match &self.waiter {
+            Waiter::Thread(suspension) => suspension.post(request).or_else(elsewhere),
+            Waiter::Coroutine(_) => elsewhere(request),
+        }
     }
 
-    /// Whether who waits has an interpreter of its own.
+    /// Whether a thread waits that has an interpreter of its own, and serves requests there.
     pub(crate) fn is_apart(&self) -> bool {
-        self.pool.is_apart()
+        self.pool.is_apart() && matches!(self.waiter, Waiter::Thread(_))
     }
 
     /// Nobody will answer.

@@ -53,7 +53,7 @@ thread_local! {
 impl Seat {
     /// That of this thread, if it is a context's.
     pub(crate) fn current() -> Option<Arc<Self>> {
-        SEAT.with(|seat| seat.get().cloned())
+        SEAT.try_with(|seat| seat.get().cloned()).ok().flatten()
     }
 
     /// Read and written under the pool's lock.

@@ -54,6 +54,12 @@ impl Thrown {
         if bridge.home.id() != 0 && REFUSALS.iter().any(|refusal| text.contains(refusal)) {
             text.push_str(ELSEWHERE);
         }
+        if text.is_empty()
+            && class == "MemoryError"
+            && let Some(limit) = bridge.home.memory_limit()
+        {
+            text = format!("this interpreter may have {limit} bytes (subinterp_memory_limit)");
+        }
         let traceback = traceback_of(py, bridge, &value).unwrap_or_else(|raised| {
             raised.clear(py);
             format!("{class}: {text}")

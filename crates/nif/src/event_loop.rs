@@ -63,7 +63,8 @@ static FLOORS: Mutex<Vec<Arc<Floor>>> = Mutex::new(Vec::new());
 /// What there is once the loop is.
 struct Opened {
     poster: Poster,
-    event_loop: Remote,
+    /// The loop itself, until it is closed: its interpreter may end before Erlang forgets it.
+    event_loop: Mutex<Option<Remote>>,
 }
 
 impl Floor {
@@ -79,7 +80,7 @@ impl Floor {
 
     /// The one this thread runs, if it does.
     pub(crate) fn current() -> Option<Arc<Self>> {
-        FLOOR.with_borrow(|floor| floor.clone())
+        FLOOR.try_with(|floor| floor.try_borrow().ok()?.clone()).ok().flatten()
     }
 
     /// Runs `f` on a thread that runs the loop meanwhile.
@@ -92,23 +93,22 @@ impl Floor {
         result
     }
 
-    /// One of those that are open, in turn; those of one interpreter, if that is given.
-    pub(crate) fn any(home: Option<&Interpreter>) -> Option<Arc<Self>> {
+    /// One of those that are open in an interpreter, in turn.
+    pub(crate) fn any(home: &Interpreter) -> Option<Arc<Self>> {
         static TURN: AtomicUsize = AtomicUsize::new(0);
         let turn = TURN.fetch_add(1, Ordering::Relaxed);
         let floors = lock(&FLOORS);
         let here = |floor: &&Arc<Self>| {
-            !floor.is_stopped()
-                && floor.realm().is_some_and(|realm| home.is_none_or(|home| realm.interpreter() == home))
+            !floor.is_stopped() && floor.realm().is_some_and(|realm| realm.interpreter() == home)
         };
         let open: Vec<&Arc<Self>> = floors.iter().filter(here).collect();
         turn.checked_rem(open.len()).and_then(|turn| open.get(turn)).map(|floor| Arc::clone(floor))
     }
 
-    /// The one a process owns, or any.
+    /// The one a process owns, or any of the main interpreter's.
     pub(crate) fn of(owner: LocalPid) -> Option<Arc<Self>> {
         let owned = lock(&FLOORS).iter().find(|floor| floor.owner == owner && !floor.is_stopped()).cloned();
-        owned.or_else(|| Self::any(None))
+        owned.or_else(|| Self::any(python::main()?.interpreter()))
     }
 
     /// The thread waits for Erlang.
@@ -183,14 +183,14 @@ impl Floor {
     }
 
     /// The loop itself.
-    pub(crate) fn event_loop(&self, py: Attached<'_>) -> Option<Borrowed<'_>> {
-        self.opened.get()?.event_loop.get(py)
+    pub(crate) fn event_loop(&self, py: Attached<'_>) -> Option<Owned> {
+        lock(&self.opened.get()?.event_loop).as_ref()?.get(py).map(|event_loop| event_loop.clone_ref(py))
     }
 
     /// Runs a coroutine as a task, on the loop's thread.
     pub(crate) fn start_task(&self, py: Attached<'_>, coroutine: Borrowed<'_>) -> PyResult<Owned> {
         let event_loop = self.event_loop(py).ok_or_else(|| pyrt::Fault::runtime("no loop").raise(py))?;
-        let event_loop: Instance<'_, Loop> = Loop::expect(py, event_loop)?;
+        let event_loop: Instance<'_, Loop> = Loop::expect(py, event_loop.borrow())?;
         Loop::start_task(py, event_loop, coroutine)
     }
 
@@ -264,7 +264,7 @@ impl Floor {
         let poster = Poster::of(py, event_loop.borrow())?;
         let remote = Remote::new(py, event_loop.clone_ref(py), &bridge.home)
             .map_err(|_| pyrt::Fault::system("another interpreter").raise(py))?;
-        let first = self.opened.set(Opened { poster, event_loop: remote });
+        let first = self.opened.set(Opened { poster, event_loop: Mutex::new(Some(remote)) });
         debug_assert!(first.is_ok(), "it is opened once");
         lock(&FLOORS).push(self.clone());
         self.tell(atoms::ready());
@@ -279,8 +279,9 @@ impl Floor {
         self.stop.store(true, Ordering::Release);
         lock(&FLOORS).retain(|floor| !Arc::ptr_eq(floor, self));
         let left = jobs::forget_all(self);
+        let event_loop = self.opened.get().and_then(|opened| lock(&opened.event_loop).take());
         // Attached, so that what they hold is dropped, and so answered, here and now.
-        self.attach(move |_, _| drop(left));
+        self.attach(move |_, _| drop((left, event_loop)));
         match reason {
             None => self.tell(atoms::ended()),
             Some(text) => self.tell((atoms::ended(), text)),
@@ -290,8 +291,7 @@ impl Floor {
 
 /// `event_loop()`: one of the loops that Erlang owns; `None` if there is none.
 pub(crate) fn any(py: Attached<'_>, bridge: &Bridge, _args: Args<'_>) -> PyResult<Option<Owned>> {
-    Ok(Floor::any(Some(&bridge.home))
-        .and_then(|floor| floor.event_loop(py).map(|event_loop| event_loop.clone_ref(py))))
+    Ok(Floor::any(&bridge.home).and_then(|floor| floor.event_loop(py)))
 }
 
 /// Who runs a loop.

@@ -59,6 +59,7 @@ mod runner;
 mod sandbox;
 mod select;
 mod slice;
+mod speaker;
 mod stats;
 mod stream;
 mod submit;

@@ -141,7 +141,9 @@ fn slice(floor: &Arc<Floor>) -> Outcome {
 /// As `_run_ready` of a loop says, for one that was stopped after it was closed.
 fn turns(py: Attached<'_>, bridge: &Bridge, floor: &Arc<Floor>) -> Result<i64, Raised> {
     let event_loop = match floor.event_loop(py) {
-        Some(event_loop) => event_loop.clone_ref(py),
+        Some(event_loop) => event_loop,
+        // It is closed.
+        None if floor.poster().is_some() => return Ok(2),
         None => floor.open(py, bridge)?,
     };
     let seconds = Owned::float(py, SLICE)?;

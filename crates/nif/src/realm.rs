@@ -16,6 +16,7 @@ use pyrt::{
 use crate::bridge::{self, Bridge};
 use crate::inbox::lock;
 use crate::runner::Runner;
+use crate::speaker::Speaker;
 use crate::table::Id;
 use crate::{output, python, table, watch};
 
@@ -30,6 +31,8 @@ const LEFT_AT_MOST: usize = 64;
 
 /// Interpreters that were not ended.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
+/// How many bytes each of them may have, from when it is ready; none if there is no limit.
+static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// Sub-interpreters there are.
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
@@ -42,6 +45,8 @@ pub(crate) struct Realm {
     bridge: AtomicPtr<Bridge>,
     /// Whether a thread is on its way to interrupt something.
     interrupting: AtomicBool,
+    /// Tells those who wait here for replies.
+    speaker: Speaker,
 }
 
 impl Realm {
@@ -57,6 +62,7 @@ impl Realm {
                     module: Mutex::new(Some(module)),
                     bridge: AtomicPtr::new(bridge.cast_mut()),
                     interrupting: AtomicBool::new(false),
+                    speaker: Speaker::new(interpreter.id() == 0),
                 });
                 Ok(realm)
             });
@@ -81,7 +87,10 @@ impl Realm {
         });
         let (interpreter, path) = made.map_err(|gone| gone.to_string())??;
         ALIVE.fetch_add(1, Ordering::Relaxed);
-        let realm = Self::furnish(interpreter.clone(), &path);
+        let realm = Self::furnish(interpreter.clone(), &path).and_then(|realm| match limit(&interpreter) {
+            true => Ok(realm),
+            false => Err(String::from("this Python cannot limit the memory of one interpreter")),
+        });
         if realm.is_err() {
             finish(&interpreter, |_| ());
         }
@@ -90,6 +99,10 @@ impl Realm {
 
     pub(crate) fn interpreter(&self) -> &Interpreter {
         &self.interpreter
+    }
+
+    pub(crate) fn speaker(&self) -> &Speaker {
+        &self.speaker
     }
 
     /// Whether it is the one that all share.
@@ -146,6 +159,7 @@ impl Realm {
                 table::close(id);
             }
         });
+        self.speaker.end(PATIENCE);
         finish(&self.interpreter, |_py| {
             self.bridge.store(ptr::null_mut(), Ordering::Release);
             // Taken out first: a destructor may want the lock.
@@ -164,6 +178,17 @@ fn finish(interpreter: &Interpreter, last: impl FnOnce(Attached<'_>)) {
         output::report("py: a sub-interpreter was left behind, as threads of it do not end");
     }
     ALIVE.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// What interpreters may have that are made from now on; none for no limit.
+pub(crate) fn set_limit(bytes: Option<usize>) {
+    LIMIT.store(bytes.unwrap_or(usize::MAX), Ordering::Relaxed);
+}
+
+/// Gives an interpreter its limit, if there is to be one. Whether that could be done.
+fn limit(interpreter: &Interpreter) -> bool {
+    let limit = LIMIT.load(Ordering::Relaxed);
+    limit == usize::MAX || interpreter.limit_memory(limit)
 }
 
 /// How many sub-interpreters there are, and how many are left that could not be ended.
@@ -186,13 +211,22 @@ fn module_path(py: Attached<'_>) -> PyResult<Vec<String>> {
 
 /// Finds the modules that are part of this library: Python's own finder of built-in modules looks for top-level ones only, in some
 /// releases (Debian's 3.11.2 is one).
+///
+/// And refuses to sub-interpreters of 3.12 what is not made for them, before it is loaded: that Python runs the first function of a
+/// module before it refuses it, and `_decimal` for one corrupts memory when that is run a second time. Most have a stand-in in Python.
 const FINDER: &CStr = c"
 import importlib.machinery as machinery
 import sys
 
+refused = set()
+if apart and sys.version_info < (3, 13):
+    refused = {'_ctypes', '_curses', '_datetime', '_decimal', '_tkinter', 'ossaudiodev', 'readline'}
+
 class Finder:
     @staticmethod
     def find_spec(name, path=None, target=None):
+        if name in refused:
+            raise ImportError(f'module {name} does not support loading in subinterpreters', name=name)
         if name.startswith('erlang.') and name in sys.builtin_module_names:
             return machinery.ModuleSpec(name, machinery.BuiltinImporter, origin='built-in')
 
@@ -211,6 +245,8 @@ fn prepare(py: Attached<'_>, extra: &[String]) -> PyResult<Owned> {
         path.append(py, &Owned::fs_str(py, entry.as_bytes())?)?;
     }
     let scope = Owned::dict(py)?;
+    let apart = Owned::bool(py, py.interpreter_id() != 0);
+    scope.dict_set(py, &Owned::str(py, "apart")?, &apart)?;
     compile(py, FINDER, c"<erlang_python>", Source::Statements)?.run_code(py, &scope, &scope)?;
     import(py, c"erlang._beam")?;
     import(py, c"erlang._bridge")

@@ -44,6 +44,14 @@ fn subinterp_waits(ticket: ResourceArc<Ticket>) -> bool {
     ticket.is_apart()
 }
 
+/// How many bytes each interpreter may have that is made from now on, besides what it begins with.
+#[rustler::nif]
+fn subinterp_memory(limit: Term<'_>) -> NifResult<Atom> {
+    let bytes = if atoms::infinity() == limit { None } else { Some(limit.decode()?) };
+    realm::set_limit(bytes);
+    Ok(atoms::ok())
+}
+
 /// How many contexts there are with an interpreter of their own, and what they are at; how many interpreters; and how many of
 /// those could not be ended.
 #[rustler::nif]

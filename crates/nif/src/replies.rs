@@ -1,13 +1,12 @@
 //! Correlated replies: who in Erlang or Python waits for which answer, by the name of that (`py_reply`, `erlang.reply`). Any thread.
 //!
 //! The registry (`waiters`) says who ends a waiter; here it is told. A process gets a message. A waiter of Python's gets a call on a
-//! thread that is there for that: who answers may be a scheduler, or the loop of the deadlines, and neither may wait for Python.
+//! thread that is there for that (`speaker`), in the interpreter it waits in.
 
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
-use evloop::{Config, EventLoop};
 use pyrt::{Args, Attached, Borrowed, Fault, Owned, PyResult, Remote};
 use rustler::sys::ErlNifTerm;
 use rustler::{Encoder, Env, LocalPid, Monitor, Resource, ResourceArc, Term};
@@ -17,13 +16,10 @@ use crate::atoms;
 use crate::beam::Mail;
 use crate::bridge::{Bridge, no_memory, positional};
 use crate::convert::{to_python, to_term};
-use crate::python;
+use crate::realm::Realm;
 
 /// There is one, for all processes and interpreters. Its limit is set by the application.
 pub(crate) static REPLIES: LazyLock<Registry<Sink>> = LazyLock::new(|| Registry::new(1_000_000));
-
-/// The thread on which waiters of Python's are told.
-static SPEAKER: LazyLock<EventLoop> = LazyLock::new(EventLoop::new);
 
 /// The resource; the term of it is the waiter that users of Erlang see. Its process is monitored.
 pub(crate) struct Reply {
@@ -50,7 +46,7 @@ pub(crate) enum Sink {
     /// Is sent `{py_reply, Waiter, Name, Result}`.
     Process { pid: LocalPid, reply: ResourceArc<Reply>, mail: Mail, name: ErlNifTerm },
     /// Is called with a state and a value.
-    Python(Remote),
+    Python { realm: Weak<Realm>, ticket: Ticket, deliver: Remote },
 }
 
 // SAFETY: the word is a term of `mail`, which is owned; a pid is plain data.
@@ -123,10 +119,11 @@ impl Sink {
                     None => value.send(pid, message),
                 };
             }
-            Self::Python(deliver) => {
-                if SPEAKER.start(Config::named("py_reply")).is_ok() {
-                    // Rejected only while the VM ends.
-                    let _ended = SPEAKER.post(move || speak(deliver, state, &value, word));
+            Self::Python { realm, ticket, deliver } => {
+                if let Some(realm) = realm.upgrade() {
+                    realm.speaker().forget(ticket);
+                    let own = realm.clone();
+                    realm.speaker().tell(move || speak(&own, deliver, state, &value, word));
                 }
             }
         }
@@ -134,8 +131,8 @@ impl Sink {
 }
 
 /// Calls a waiter of Python's: `deliver(state, value)`.
-fn speak(deliver: Remote, state: State, value: &Mail, word: ErlNifTerm) {
-    python::attach(|py, bridge| {
+fn speak(realm: &Realm, deliver: Remote, state: State, value: &Mail, word: ErlNifTerm) {
+    realm.attach(|py, bridge| {
         let told = deliver.into_owned(py).map_or(Ok(()), |deliver| {
             // SAFETY: made in this mail.
             let (state, value) = match to_python(py, bridge, unsafe { value.term(word) }) {
@@ -210,12 +207,14 @@ pub(crate) fn reply_register(py: Attached<'_>, bridge: &Bridge, args: Args<'_>) 
     };
     let mail = Mail::new().ok_or_else(|| no_memory(py))?;
     let name = to_term(py, bridge, mail.env(), &name).map_err(|refused| refused.raise(py))?;
-    // One thread tells all of them, and must not wait for the GIL of one.
-    let main = python::main().ok_or_else(|| Fault::runtime("no Python").raise(py))?;
-    let deliver = Remote::new(py, deliver.clone_ref(py), main.interpreter()).map_err(|_| {
-        Fault::runtime("replies are for the main interpreter: py:call, not py:parallel").raise(py)
-    })?;
-    match REPLIES.register(&name_of(name), timeout, |_| Sink::Python(deliver)) {
+    let stranger = || Fault::runtime("an interpreter that is not Erlang's").raise(py);
+    let realm = bridge.realm().ok_or_else(stranger)?;
+    let deliver = Remote::new(py, deliver.clone_ref(py), &bridge.home).map_err(|_| stranger())?;
+    let registered = REPLIES.register(&name_of(name), timeout, |ticket| {
+        realm.speaker().expect(ticket);
+        Sink::Python { realm: Arc::downgrade(&realm), ticket, deliver }
+    });
+    match registered {
         Ok(ticket) => Owned::uint(py, ticket.word()),
         Err(refused) => Owned::str(py, refused_as(refused)),
     }

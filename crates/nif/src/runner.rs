@@ -78,42 +78,48 @@ thread_local! {
 impl Runner {
     /// Makes the record of this thread, once.
     pub(crate) fn install(namespace: Option<Remote>, realm: Option<&Arc<Realm>>) -> Arc<Self> {
-        CURRENT.with(|current| {
-            current
-                .get_or_init(|| {
-                    let ident = thread_ident();
-                    let seat = Seat::current();
-                    let stopped = seat.as_ref().map(|seat| seat.stopped()).unwrap_or_default();
-                    let seat = seat.map(|seat| Arc::downgrade(&seat));
-                    let stack = Mutex::new(Vec::new());
-                    let runner = Arc::new(Self {
-                        ident,
-                        stack,
-                        namespace: Mutex::new(namespace),
-                        realm: realm.map(Arc::downgrade),
-                        seat,
-                        stopped,
-                        held: AtomicUsize::new(0),
-                        due: AtomicBool::new(false),
-                    });
-                    let mut all = lock(&RUNNERS);
-                    all.retain(|other| other.strong_count() > 0);
-                    all.push(Arc::downgrade(&runner));
-                    runner
-                })
-                .clone()
+        Self::here().unwrap_or_else(|| {
+            let runner = Self::make(namespace, realm);
+            // A thread that ends has one for the moment only.
+            let _ending = CURRENT.try_with(|current| current.set(runner.clone()));
+            runner
         })
+    }
+
+    fn make(namespace: Option<Remote>, realm: Option<&Arc<Realm>>) -> Arc<Self> {
+        let seat = Seat::current();
+        let stopped = seat.as_ref().map(|seat| seat.stopped()).unwrap_or_default();
+        let runner = Arc::new(Self {
+            ident: thread_ident(),
+            stack: Mutex::new(Vec::new()),
+            namespace: Mutex::new(namespace),
+            realm: realm.map(Arc::downgrade),
+            seat: seat.map(|seat| Arc::downgrade(&seat)),
+            stopped,
+            held: AtomicUsize::new(0),
+            due: AtomicBool::new(false),
+        });
+        let mut all = lock(&RUNNERS);
+        all.retain(|other| other.strong_count() > 0);
+        all.push(Arc::downgrade(&runner));
+        drop(all);
+        runner
+    }
+
+    /// The record of this thread, if it has one. A thread that ends runs Python once more, when its thread state is cleared, and may
+    /// have none by then.
+    fn here() -> Option<Arc<Self>> {
+        CURRENT.try_with(|current| current.get().cloned()).ok().flatten()
     }
 
     /// The record of this thread.
     pub(crate) fn current(bridge: &Bridge) -> Arc<Self> {
-        let current = CURRENT.with(|current| current.get().cloned());
-        current.unwrap_or_else(|| Self::install(None, bridge.realm().as_ref()))
+        Self::here().unwrap_or_else(|| Self::install(None, bridge.realm().as_ref()))
     }
 
     /// Who waits for what this thread is at.
     pub(crate) fn caller_here() -> Option<LocalPid> {
-        CURRENT.with(|current| current.get()?.caller())
+        Self::here()?.caller()
     }
 
     /// What `eval` and `exec` see, if it is the thread of a context.
@@ -156,7 +162,7 @@ impl Runner {
 
     /// This thread is not interrupted until it lets go as often. An interrupt that was about to strike waits too.
     pub(crate) fn hold(py: Attached<'_>) {
-        let Some(runner) = CURRENT.with(|current| current.get().cloned()) else { return };
+        let Some(runner) = Self::here() else { return };
         let stack = lock(&runner.stack);
         runner.held.fetch_add(1, Ordering::Relaxed);
         if stack.iter().any(|level| matches!(level, Level::Running(frame) if frame.interrupted)) {
@@ -167,7 +173,7 @@ impl Runner {
 
     /// Whether there was to be an interrupt meanwhile.
     pub(crate) fn let_go() -> bool {
-        let Some(runner) = CURRENT.with(|current| current.get().cloned()) else { return false };
+        let Some(runner) = Self::here() else { return false };
         let _still = lock(&runner.stack);
         runner.held.fetch_sub(1, Ordering::Relaxed) == 1 && runner.due.swap(false, Ordering::Relaxed)
     }

@@ -36,6 +36,7 @@ pub unsafe fn start(start: &Start) -> Result<Interpreter, String> {
                 return Err(String::from("out of memory"));
             }
         }
+        crate::memory::install();
         let mut config = MaybeUninit::<ffi::PyConfig>::zeroed();
         ffi::PyConfig_InitPythonConfig(config.as_mut_ptr());
         let mut config = config.assume_init();

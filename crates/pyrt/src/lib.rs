@@ -131,6 +131,7 @@ mod interp;
 mod kind;
 mod layout;
 mod lifecycle;
+mod memory;
 mod method;
 mod module;
 mod number;

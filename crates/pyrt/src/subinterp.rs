@@ -89,6 +89,7 @@ impl Interpreter {
                 let py = Attached::assume();
                 self.drain(py);
                 last(py);
+                self.forget_memory();
                 ffi::Py_EndInterpreter(state.as_ptr());
                 self.0.set_ended();
             } else {

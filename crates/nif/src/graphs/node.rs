@@ -70,7 +70,8 @@ fn submit(place: Place, terms: [&Saved; 4], sink: crate::request::Sink) -> Resul
         Place::Pool => (Op::Call, Target::Pool),
         Place::Apart => (Op::Call, Target::Apart),
         Place::Loop => {
-            let floor = Floor::any(python::main().map(|main| main.interpreter()))
+            let floor = python::main()
+                .and_then(|main| Floor::any(main.interpreter()))
                 .ok_or_else(|| failure(atoms::no_loop()))?;
             (Op::Task, Target::Floor(floor))
         }
