@@ -87,7 +87,11 @@ def absent() -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     found = {name: machine.output(path, "-V").removeprefix("Python ") for name, path in _pythons().items()}
-    return {**beam.versions(), "Python": found.get("subinterp", ""), "Python without a GIL": found.get("free", "")}
+    return {
+        **beam.versions(),
+        "Python": found.get("subinterp", ""),
+        "Python without a GIL": found.get("free", ""),
+    }
 
 
 SUITE = Suite(

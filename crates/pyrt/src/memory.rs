@@ -8,6 +8,11 @@
 //! What exceeds the limit is refused, which Python turns into a `MemoryError`. Small blocks may exceed it by [`RESERVE`], so that there
 //! is room to deal with that.
 
+#![cfg_attr(
+    not(all(Py_3_12, not(Py_GIL_DISABLED))),
+    allow(dead_code, reason = "there is one allocator for all interpreters")
+)]
+
 use core::ptr;
 use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering};
 
