@@ -4,6 +4,7 @@ Arms: a pool of two processes, of two interpreters (3.14), of two threads.
 """
 
 import concurrent.futures
+import importlib
 import json
 import math
 import multiprocessing
@@ -16,12 +17,10 @@ from pathlib import Path
 import bench_work
 
 LACKS = 3
-POOLS: dict[str, Callable[[], concurrent.futures.Executor] | None] = {
-    "processes": lambda: concurrent.futures.ProcessPoolExecutor(2),
-    "interpreters": None
-    if sys.version_info < (3, 14)
-    else lambda: concurrent.futures.InterpreterPoolExecutor(2),
-    "threads": lambda: concurrent.futures.ThreadPoolExecutor(2),
+POOLS = {
+    "processes": "ProcessPoolExecutor",
+    "interpreters": "InterpreterPoolExecutor",
+    "threads": "ThreadPoolExecutor",
 }
 
 
@@ -31,10 +30,10 @@ def lacks(what: str) -> SystemExit:
 
 
 def pool_of(arm: str) -> concurrent.futures.Executor:
-    make = POOLS[arm]
-    if make is None:
+    pool: Callable[[int], concurrent.futures.Executor] | None = getattr(concurrent.futures, POOLS[arm], None)
+    if pool is None:
         raise lacks("needs Python 3.14")
-    return make()
+    return pool(2)
 
 
 def spent() -> float:
@@ -107,10 +106,10 @@ _kept: list[object] = []
 
 
 def _interpreter() -> str:
-    if sys.version_info < (3, 14):
-        raise lacks("needs Python 3.14")
-    from concurrent import interpreters
-
+    try:
+        interpreters = importlib.import_module("concurrent.interpreters")
+    except ImportError:
+        raise lacks("needs Python 3.14") from None
     made = interpreters.create()
     made.exec("import asyncio, datetime, threading")
     _kept.append(made)
@@ -149,7 +148,12 @@ def main() -> None:
     values = dict(param.split("=") for param in params)
     row = values.pop("row")
     numbers = {key: int(value) for key, value in values.items()}
-    measured = {"cpu": cpu, "roundtrip": roundtrip, "creation": creation}[row](arm, **numbers)
+    rows: dict[str, Callable[..., dict[str, float]]] = {
+        "cpu": cpu,
+        "roundtrip": roundtrip,
+        "creation": creation,
+    }
+    measured = rows[row](arm, **numbers)
     print(json.dumps({"topic": topic, "impl": arm, **measured}))
 
 

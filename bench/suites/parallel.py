@@ -1,4 +1,4 @@
-"""Computing at the same time: `py:parallel` against Python's own ways. Programs: `bench/beam`, `bench/parallel`."""
+"""Computing at the same time: ours against Python's own ways. Programs: `bench/beam`, `bench/parallel`."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def _pythons() -> dict[str, str]:
 
 def _arm(name: str, topic: str, mode: str) -> Arm:
     python = _pythons().get(mode, "python3.14")
+    command: tuple[str, ...]
     if name in _INSIDE:
         command = ("env", f"ERLANG_PYTHON={python}", str(beam.BUILT / "run"), topic, _INSIDE[name])
     else:
