@@ -42,6 +42,11 @@ static ACCOUNTS: [Account; MOST] = [const {
 /// How many of them were ever used: the others need not be looked at.
 static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 
+/// No block is larger than `isize::MAX`.
+fn bytes(size: usize) -> isize {
+    isize::try_from(size).unwrap_or(isize::MAX)
+}
+
 impl Account {
     fn open(interpreter: *mut ffi::PyInterpreterState, limit: isize) -> bool {
         for (place, account) in ACCOUNTS.iter().enumerate() {
@@ -80,26 +85,25 @@ impl Account {
     /// Whether there is room for so much more.
     fn admits(&self, size: usize) -> bool {
         let reserve = if size <= SMALL { RESERVE } else { 0 };
-        let size = isize::try_from(size).unwrap_or(isize::MAX);
+        let size = bytes(size);
         let limit = self.limit.load(Ordering::Relaxed).saturating_add(reserve);
         self.used.load(Ordering::Relaxed).saturating_add(size) <= limit
     }
 
     fn charge(&self, size: usize) {
-        self.used.fetch_add(size.cast_signed(), Ordering::Relaxed);
+        self.used.fetch_add(bytes(size), Ordering::Relaxed);
     }
 
     fn credit(&self, size: usize) {
-        self.used.fetch_sub(size.cast_signed(), Ordering::Relaxed);
+        self.used.fetch_sub(bytes(size), Ordering::Relaxed);
     }
 }
 
 impl Interpreter {
     /// Limits what this interpreter has from now on to so many bytes. False if that cannot be done: it is the main one, which all
     /// share, or Python has no allocator per interpreter.
-    pub fn limit_memory(&self, bytes: usize) -> bool {
-        let limit = isize::try_from(bytes).unwrap_or(isize::MAX);
-        hooks::ARE_THERE && self.id() != 0 && Account::open(self.0.raw(), limit)
+    pub fn limit_memory(&self, limit: usize) -> bool {
+        hooks::ARE_THERE && self.id() != 0 && Account::open(self.0.raw(), bytes(limit))
     }
 
     /// The limit, if there is one.
