@@ -10,6 +10,8 @@ venv=$(tools/vm_env.sh "$python")
 if [[ ${OTP-} ]]; then
     otp=$(tools/otp.sh --list | grep "/$OTP/bin\$") || { echo "OTP $OTP is not here: make otp" >&2; exit 1; }
     export PATH="$otp:$PATH"
+    # There is one OpenSSL in a process, and this Erlang needs a newer one than the system's Python: the first who loads it decides.
+    export ERL_AFLAGS="-s crypto ${ERL_AFLAGS-}"
 fi
 export PYTHON="$python" ERLANG_PYTHON="$venv/bin/python" REBAR_BASE_DIR="$PWD/build/erl${OTP-}" ERL_CRASH_DUMP=/dev/null
 suites=$(for suite in "$@"; do printf ',%s' "$suite"; done)
