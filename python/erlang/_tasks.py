@@ -16,6 +16,8 @@ def quicken(known: Any) -> bool:
     if type(known) is not WeakSet:
         return False
     parts = vars(known)
+    if not parts.keys() >= {"data", "_iterating", "_pending_removals", "_remove"}:
+        return False
     if "add" not in parts:
         roster = Roster(parts["data"], parts["_iterating"], parts["_pending_removals"])
         parts["_remove"] = roster.forget
