@@ -11,7 +11,6 @@ import pytest
 from erlang import _tasks, new_event_loop
 from erlang._native import Roster
 
-
 with_parts = pytest.mark.skipif(
     sys.version_info >= (3, 14), reason="a WeakSet of other parts, which tasks do not use"
 )
