@@ -9,8 +9,9 @@ use crate::inputs::Inputs;
 use crate::limit::Limit;
 use crate::map::{Each, MapWork};
 use crate::name::Name;
-use crate::node::{Terms, Work};
+use crate::node::{GiveUp, Terms, Work};
 use crate::plan::Plan;
+use crate::run::Reply;
 
 /// One node as written down.
 pub(crate) struct Draft<V> {
@@ -78,6 +79,16 @@ impl<V: Clone + Send + Sync + 'static> Graph<V> {
         E: Into<BoxError> + 'static,
     {
         self.add(name.into(), Work::Task(crate::map::boxed_task(f)))
+    }
+
+    /// Work that somebody else does: `f` hands it over, on whatever thread its last input came, and says how it is given
+    /// up; who does it answers by the [`Reply`], from any thread. If `f` fails it has dropped the reply.
+    pub fn hand<F, E>(&mut self, name: impl Into<Name>, f: F) -> NodeBuilder<'_, V>
+    where
+        F: Fn(Vec<V>, Reply<V>) -> Result<GiveUp, E> + Send + Sync + 'static,
+        E: Into<BoxError> + 'static,
+    {
+        self.add(name.into(), Work::Hand(Arc::new(move |values, reply| f(values, reply).map_err(Into::into))))
     }
 
     /// A value that every run is given.

@@ -49,11 +49,11 @@ pub use crate::inputs::Inputs;
 pub use crate::limit::Limit;
 pub use crate::map::Each;
 pub use crate::name::Name;
-pub use crate::node::Kind;
+pub use crate::node::{GiveUp, Kind};
 pub use crate::observe::{Event, Observer, Recorder, What};
 pub use crate::plan::Plan;
 pub use crate::pool::{Pool, PoolConfig};
-pub use crate::run::{Mode, Outputs, Run, RunOptions, Runner};
+pub use crate::run::{Mode, Outputs, Reply, Run, RunOptions, Runner};
 pub use crate::scheduler::Scheduler;
 
 /// Locks through poison: no user code runs under a lock, and every critical section leaves its data whole.

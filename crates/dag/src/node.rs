@@ -9,6 +9,7 @@ use crate::error::BoxError;
 use crate::inputs::Inputs;
 use crate::limit::Limit;
 use crate::map::MapWork;
+use crate::run::Reply;
 
 /// A future made and polled on the loop's thread.
 pub(crate) type LocalFuture<V> = Pin<Box<dyn Future<Output = Result<V, BoxError>>>>;
@@ -17,10 +18,16 @@ pub(crate) type CpuWork<V> = Arc<dyn for<'a> Fn(Inputs<'a, V>) -> Result<V, BoxE
 /// A function that makes a future, on the loop's thread, of the values of the inputs.
 pub(crate) type TaskWork<V> = Arc<dyn Fn(Vec<V>) -> LocalFuture<V> + Send + Sync>;
 
+/// How work is given up that was handed to somebody; called at most once, and not after the answer.
+pub type GiveUp = Box<dyn FnOnce() + Send>;
+/// A function that hands work to somebody else.
+pub(crate) type HandWork<V> = Arc<dyn Fn(Vec<V>, Reply<V>) -> Result<GiveUp, BoxError> + Send + Sync>;
+
 /// What a node does.
 pub(crate) enum Work<V> {
     Cpu(CpuWork<V>),
     Task(TaskWork<V>),
+    Hand(HandWork<V>),
     Map(Arc<MapWork<V>>),
     /// A value that the run is started with.
     Input,
@@ -31,6 +38,7 @@ impl<V> Clone for Work<V> {
         match self {
             Work::Cpu(work) => Work::Cpu(work.clone()),
             Work::Task(work) => Work::Task(work.clone()),
+            Work::Hand(work) => Work::Hand(work.clone()),
             Work::Map(work) => Work::Map(work.clone()),
             Work::Input => Work::Input,
         }
@@ -42,14 +50,14 @@ impl<V> Work<V> {
         match self {
             Work::Task(_) => true,
             Work::Map(map) => map.each.on_loop(),
-            Work::Cpu(_) | Work::Input => false,
+            Work::Cpu(_) | Work::Hand(_) | Work::Input => false,
         }
     }
 
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Work::Cpu(_) => Kind::Cpu,
-            Work::Task(_) => Kind::Task,
+            Work::Task(_) | Work::Hand(_) => Kind::Task,
             Work::Map(_) => Kind::Map,
             Work::Input => Kind::Input,
         }
@@ -62,7 +70,7 @@ impl<V> Work<V> {
 pub enum Kind {
     /// A function on the pool.
     Cpu,
-    /// A coroutine on the loop.
+    /// A coroutine on the loop, or work handed to somebody else.
     Task,
     /// A function or coroutine for each of many items.
     Map,

@@ -1,5 +1,5 @@
 //! A run: `state` is what it consists of, `step` how plain nodes run, `special` the nodes that wait or expire,
-//! `coroutine` those on the loop, `halt` how a run is ended early and how it completes, `handle` what the user holds.
+//! `coroutine` those on the loop, `handed` those that others do, `halt` how a run is ended early and how it completes, `handle` what the user holds.
 //!
 //! # Ends
 //!
@@ -10,12 +10,14 @@
 
 mod coroutine;
 mod halt;
+mod handed;
 mod handle;
 mod special;
 mod state;
 mod step;
 
 pub(crate) use coroutine::contained_future;
+pub use handed::Reply;
 pub use handle::{Outputs, Run, Runner};
 pub(crate) use state::{Ctx, Setup, State};
 pub use state::{Mode, RunOptions};

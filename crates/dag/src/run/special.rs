@@ -220,16 +220,23 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
     }
 
     fn stop_running(&self, node: u32) {
-        let map = match &lock(&self.seat(node).place).stage {
-            Stage::Task(task) => {
-                task.abort();
-                None
+        let mut place = lock(&self.seat(node).place);
+        match std::mem::replace(&mut place.stage, Stage::Running) {
+            Stage::Handed(give_up) => {
+                drop(place);
+                give_up();
             }
-            Stage::Map(map) => Some(map.clone()),
-            _ => None,
-        };
-        if let Some(map) = map {
-            map.stop();
+            Stage::Map(map) => {
+                place.stage = Stage::Map(map.clone());
+                drop(place);
+                map.stop();
+            }
+            other => {
+                if let Stage::Task(task) = &other {
+                    task.abort();
+                }
+                place.stage = other;
+            }
         }
     }
 
@@ -254,6 +261,7 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
     fn launch(&self, node: u32, ctx: &mut Ctx<'_>) {
         match &at(&self.plan.nodes, node).work {
             Work::Task(work) => self.spawn(node, work.clone(), ctx),
+            Work::Hand(work) => self.hand(node, work, ctx),
             _ => {
                 let mut place = lock(&self.seat(node).place);
                 place.stage = Stage::InPool(self.parts.pool.shared().inject(self.job(node, NODE)));

@@ -13,6 +13,7 @@ use evloop::{JoinHandle, TimerHandle};
 use crate::error::{NodeError, RunError};
 use crate::lists::at;
 use crate::map::MapRun;
+use crate::node::GiveUp;
 use crate::observe::{Event, Observer, What};
 use crate::plan::Plan;
 use crate::pool::Worker;
@@ -131,6 +132,11 @@ pub(crate) enum Stage {
     Running,
     /// It runs on the loop.
     Task(JoinHandle<()>),
+    /// It is being handed to somebody, who has refused it in the second case.
+    Handing,
+    Refused,
+    /// Somebody does it.
+    Handed(GiveUp),
     /// It runs in many pieces.
     Map(Arc<dyn Stop>),
     /// It does not run any more.

@@ -1,19 +1,23 @@
-//! The future of a node: its work is handed to a context, a loop or a process; dropping the future gives that up.
+//! The work of a node, handed to a context, a loop, a process or a server. A Python function is handed over without a future, and what
+//! comes after it is begun by the thread that ran it, which is awake; dropping the future of any other work gives that up.
 
 use std::sync::Arc;
 
 use dag::redis::Client;
+use dag::{BoxError, GiveUp, Reply};
 use futures_channel::oneshot;
+use rustler::{Env, Term};
 
 use super::errand::{self, Word};
 use super::redis::{self, Part};
-use super::value::{self, Failure, Outcome, failure};
+use super::scheduler;
+use super::value::{self, Failure, Outcome, Value, failure};
 use crate::atoms;
 use crate::beam::Mail;
 use crate::event_loop::Floor;
 use crate::jobs;
 use crate::python;
-use crate::request::{Op, Request};
+use crate::request::{Op, Request, Sink};
 use crate::table::Id;
 use crate::target::Target;
 use crate::terms::Saved;
@@ -31,7 +35,7 @@ pub(super) enum Place {
 
 /// What a node does.
 pub(super) enum Work {
-    Call { place: Place, module: Saved, function: Saved, kwargs: Saved },
+    Call(Call),
     Erlang { function: Saved },
     Redis { client: Client, parts: Vec<Part> },
 }
@@ -40,10 +44,10 @@ impl Work {
     /// Does it, for values in a list.
     pub(super) async fn run(self: Arc<Self>, args: Saved) -> Outcome {
         match &*self {
-            Self::Call { place, module, function, kwargs } => {
+            Self::Call(call) => {
                 let (answer, waits) = oneshot::channel();
                 let sink = Box::new(move |mail, word| drop(answer.send(value::outcome(mail, word))));
-                let id = submit(*place, [module, function, &args, kwargs], sink)?;
+                let id = call.submit(|env| args.term(env), sink)?;
                 let given_up = GivenUp(Some(id));
                 let outcome = waits.await;
                 given_up.disarm();
@@ -64,24 +68,50 @@ impl Work {
     }
 }
 
-fn submit(place: Place, terms: [&Saved; 4], sink: crate::request::Sink) -> Result<Id, Failure> {
-    let caller = errand::host()?;
-    let (op, target) = match place {
-        Place::Pool => (Op::Call, Target::Pool),
-        Place::Apart => (Op::Call, Target::Apart),
-        Place::Loop => {
-            let floor = python::main()
-                .and_then(|main| Floor::any(main.interpreter()))
-                .ok_or_else(|| failure(atoms::no_loop()))?;
-            (Op::Task, Target::Floor(floor))
-        }
-    };
-    let mail = Mail::new().ok_or_else(|| failure(atoms::overloaded()))?;
-    let terms = terms.map(|saved| saved.term(mail.env()).as_c_arg());
-    let made = Request::with_sink(op, mail, terms, caller, target.clone(), sink);
-    let (request, id) = made.ok_or_else(|| failure(atoms::overloaded()))?;
-    target.accept(request).map_err(failure)?;
-    Ok(id)
+/// A Python function and where it runs.
+pub(super) struct Call {
+    pub(super) place: Place,
+    pub(super) module: Saved,
+    pub(super) function: Saved,
+    pub(super) kwargs: Saved,
+}
+
+impl Call {
+    /// Hands it over with these values. On any thread, attached to Python or not.
+    pub(super) fn hand(&self, values: &[Value], reply: Reply<Value>) -> Result<GiveUp, Failure> {
+        let sink = Box::new(move |mail, word| reply.send(value::outcome(mail, word).map_err(BoxError::from)));
+        let id = self.submit(|env| value::list_in(env, values.iter()), sink)?;
+        // By the loop, which is never attached: to interrupt code takes locks that are held while attaching.
+        Ok(Box::new(move || {
+            if let Ok(scheduler) = scheduler() {
+                let _stopping = scheduler.events().post(move || {
+                    let _stopped = jobs::stop(id);
+                });
+            }
+        }))
+    }
+
+    fn submit(&self, args: impl for<'a> FnOnce(Env<'a>) -> Term<'a>, sink: Sink) -> Result<Id, Failure> {
+        let caller = errand::host()?;
+        let (op, target) = match self.place {
+            Place::Pool => (Op::Call, Target::Pool),
+            Place::Apart => (Op::Call, Target::Apart),
+            Place::Loop => {
+                let floor = python::main()
+                    .and_then(|main| Floor::any(main.interpreter()))
+                    .ok_or_else(|| failure(atoms::no_loop()))?;
+                (Op::Task, Target::Floor(floor))
+            }
+        };
+        let mail = Mail::new().ok_or_else(|| failure(atoms::overloaded()))?;
+        let env = mail.env();
+        let terms = [self.module.term(env), self.function.term(env), args(env), self.kwargs.term(env)];
+        let terms = terms.map(|term| term.as_c_arg());
+        let made = Request::with_sink(op, mail, terms, caller, target.clone(), sink);
+        let (request, id) = made.ok_or_else(|| failure(atoms::overloaded()))?;
+        target.accept(request).map_err(failure)?;
+        Ok(id)
+    }
 }
 
 /// Stops what a request runs, unless it is over.

@@ -8,7 +8,7 @@ use dag::{Each, Error, Graph, Inputs, Limit, Name, Plan, Region};
 use rustler::types::tuple::get_tuple;
 use rustler::{Encoder, Env, Resource, Term};
 
-use super::node::{Place, Work};
+use super::node::{Call, Place, Work};
 use super::redis::{self, Part};
 use super::scheduler;
 use super::value::{self, Failure, Value, items, list};
@@ -67,9 +67,13 @@ impl PlanRef {
                 graph.input(text.clone())
             } else {
                 let work = work_of(*work, &clients).ok_or_else(|| bad(*name))?;
-                match each.decode::<usize>() {
-                    Ok(in_flight) => map(&mut graph, &text, in_flight, work),
-                    Err(_) => graph
+                match (each.decode::<usize>(), &*work) {
+                    (Ok(in_flight), _) => map(&mut graph, &text, in_flight, work),
+                    (Err(_), Work::Call(_)) => graph.hand(text.clone(), move |values, reply| match &*work {
+                        Work::Call(call) => call.hand(&values, reply),
+                        _ => Err(value::failure(atoms::bad_node())),
+                    }),
+                    (Err(_), _) => graph
                         .task(text.clone(), move |values: Vec<Value>| work.clone().run(list(values.iter()))),
                 }
             };
@@ -159,12 +163,12 @@ fn map<'g>(
 fn work_of(term: Term<'_>, clients: &[dag::redis::Client]) -> Option<Arc<Work>> {
     let parts = get_tuple(term).ok()?;
     Some(Arc::new(match parts.as_slice() {
-        [tag, place, module, function, kwargs] if atoms::call() == *tag => Work::Call {
+        [tag, place, module, function, kwargs] if atoms::call() == *tag => Work::Call(Call {
             place: place_of(*place)?,
             module: Saved::new(*module)?,
             function: Saved::new(*function)?,
             kwargs: Saved::new(*kwargs)?,
-        },
+        }),
         [tag, function] if atoms::erl() == *tag => Work::Erlang { function: Saved::new(*function)? },
         [tag, server, command] if atoms::redis() == *tag => Work::Redis {
             client: clients.get(server.decode::<usize>().ok()?)?.clone(),

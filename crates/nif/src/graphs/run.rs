@@ -106,7 +106,12 @@ impl RunRef {
         let told = run.clone();
         let ends = async move {
             let result = started.await;
-            told.done(result);
+            if told.tells {
+                // Behind its events.
+                in_order(move || told.done(result));
+            } else {
+                told.done(result);
+            }
         };
         if scheduler.events().spawn(ends).is_err() {
             return Err(atoms::not_started().encode(env));
@@ -144,6 +149,13 @@ impl RunRef {
 /// The plan for Graphviz.
 pub(crate) fn dot(plan: &PlanRef) -> String {
     picture::dot(&plan.plan)
+}
+
+/// Tells by the scheduler's loop, one after the other. Events come from many threads, and what schedulers send takes longer.
+fn in_order(tell: impl FnOnce() + Send + 'static) {
+    if let Ok(scheduler) = scheduler() {
+        let _told = scheduler.events().post(tell);
+    }
 }
 
 /// Tells the owner something, by the reference of the run.
@@ -226,11 +238,14 @@ impl Observer for Watching {
             record.event(event);
         }
         if run.tells {
-            tell(run, |env| {
-                let names = run.plan.names();
-                let name = usize::try_from(event.node).ok().and_then(|node| names.get(node));
-                let name = name.map_or_else(|| event.node.encode(env), |name| run.source.name(env, name));
-                (word_of(event.what), name, event.at).encode(env)
+            let run = run.clone();
+            in_order(move || {
+                tell(&run, |env| {
+                    let names = run.plan.names();
+                    let name = usize::try_from(event.node).ok().and_then(|node| names.get(node));
+                    let name = name.map_or_else(|| event.node.encode(env), |name| run.source.name(env, name));
+                    (word_of(event.what), name, event.at).encode(env)
+                })
             });
         }
     }

@@ -63,7 +63,11 @@ pub(super) fn made(make: impl for<'a> FnOnce(Env<'a>) -> Term<'a>) -> Saved {
 
 /// The list of these.
 pub(super) fn list<'v>(values: impl DoubleEndedIterator<Item = &'v Value>) -> Saved {
-    made(|env| values.rev().fold(Term::list_new_empty(env), |list, value| list.list_prepend(value.term(env))))
+    made(|env| list_in(env, values))
+}
+
+pub(super) fn list_in<'a, 'v>(env: Env<'a>, values: impl DoubleEndedIterator<Item = &'v Value>) -> Term<'a> {
+    values.rev().fold(Term::list_new_empty(env), |list, value| list.list_prepend(value.term(env)))
 }
 
 /// What a map node goes through: the items of the list that its first input is, each with the other inputs behind it.
