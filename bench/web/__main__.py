@@ -68,16 +68,16 @@ def _websocket(port: int, conns: int, millis: int) -> Load:
     return Load(answer["all_ops"], answer["ops"] / answer["seconds"])
 
 
-def _load(row: str, port: int, conns: int, millis: int) -> Load:
+def measured_load(row: str, port: int, conns: int, millis: int) -> Load:
     if row == "websocket":
         return _websocket(port, conns, millis)
     return _wrk(row, port, conns, millis)
 
 
 def measure(server: Group, row: str, conns: int, millis: int) -> Report:
-    _load(row, server.port, conns, millis // 3)
+    measured_load(row, server.port, conns, millis // 3)
     cpu, own = server.cpu_seconds(), os.times()
-    load = _load(row, server.port, conns, millis)
+    load = measured_load(row, server.port, conns, millis)
     cpu = server.cpu_seconds() - cpu
     after = os.times()
     busy = sum(after[2:4]) - sum(own[2:4])

@@ -146,6 +146,12 @@ impl Obj {
         })
     }
 
+    /// A copy of a `dict`.
+    pub fn dict_copy(&self, py: Attached<'_>) -> PyResult<Owned> {
+        // SAFETY: attached, alive; the runtime refuses what is no dict. A new reference or NULL with an exception.
+        unsafe { Owned::from_ptr(py, ffi::PyDict_Copy(self.as_ptr())) }
+    }
+
     /// Start, stop and step of a `slice`, fitted to a sequence of `length` items as Python does.
     pub fn slice_indices(&self, py: Attached<'_>, length: usize) -> PyResult<(isize, isize, isize)> {
         // SAFETY: alive; a test of its type.

@@ -24,6 +24,8 @@ pub(crate) struct Connection {
     pub(crate) transport: ObjCell,
     client: ObjCell,
     server: ObjCell,
+    /// What the scopes of all its requests have alike.
+    scope: ObjCell,
     /// The request or the WebSocket that is served.
     serving: ObjCell,
     pub(crate) wire: Guarded<Wire>,
@@ -45,6 +47,7 @@ confined!(Connection {
     transport,
     client,
     server,
+    scope,
     serving,
     wire,
     deadline,
@@ -59,7 +62,7 @@ confined!(Connection {
 impl Traverse for Connection {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
         self.site.traverse(visit)?;
-        [&self.transport, &self.client, &self.server, &self.serving]
+        [&self.transport, &self.client, &self.server, &self.scope, &self.serving]
             .into_iter()
             .try_for_each(|cell| cell.traverse(visit))
     }
@@ -121,6 +124,7 @@ impl Connection {
             transport: ObjCell::empty(),
             client: ObjCell::empty(),
             server: ObjCell::empty(),
+            scope: ObjCell::empty(),
             serving: ObjCell::empty(),
             wire: Guarded::default(),
             deadline: AtomicU64::new(0),
@@ -169,6 +173,20 @@ impl Connection {
 
     pub(crate) fn server(&self, py: Attached<'_>) -> Owned {
         self.server.get(py).unwrap_or_else(|| Owned::none(py))
+    }
+
+    /// What its scopes have alike, made for the first one.
+    pub(crate) fn common_scope(
+        &self,
+        py: Attached<'_>,
+        make: impl FnOnce() -> PyResult<Owned>,
+    ) -> PyResult<Owned> {
+        if let Some(scope) = self.scope.get(py) {
+            return Ok(scope);
+        }
+        let scope = make()?;
+        self.scope.set(py, scope.clone_ref(py));
+        Ok(scope)
     }
 
     fn data_received(py: Attached<'_>, this: This<'_>, data: Borrowed<'_>) -> PyResult<()> {

@@ -35,9 +35,11 @@ pub(crate) struct NoHeader;
 impl Start {
     pub(crate) fn new(status: u16, to_head: bool) -> Self {
         let mut bytes = Vec::with_capacity(256);
-        let _written = write!(bytes, "HTTP/1.1 {status} ");
-        bytes.extend_from_slice(phrase(status).as_bytes());
-        bytes.extend_from_slice(b"\r\n");
+        if status == 200 {
+            bytes.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+        } else {
+            let _written = write!(bytes, "HTTP/1.1 {status} {}\r\n", phrase(status));
+        }
         Self {
             bytes,
             length: None,
@@ -140,7 +142,7 @@ impl Start {
 
 /// Characters of names (RFC 9110, 5.6.2).
 fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
 }
 
 /// A piece as a chunk.
@@ -280,6 +282,15 @@ mod tests {
         assert!(
             ending(&[("connection", "Close")], 200, false, Some(0), false).0.contains("connection: close")
         );
+    }
+
+    #[test]
+    fn the_characters_of_names_are_those_of_the_standard() {
+        let found: Vec<u8> = (0..=255).filter(|&byte| is_token(byte)).collect();
+        let mut expected = b"!#$%&'*+-.^_`|~".to_vec();
+        expected.extend((b'0'..=b'9').chain(b'a'..=b'z').chain(b'A'..=b'Z'));
+        expected.sort_unstable();
+        assert_eq!(found, expected);
     }
 
     #[test]

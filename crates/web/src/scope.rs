@@ -7,8 +7,10 @@ use crate::connection::Connection;
 use crate::head::{Head, decoded, split_target};
 use crate::message::dict;
 use crate::module::Web;
+use crate::site::Site;
 
-/// The scope, and the path in it.
+/// The scope of a request, or of a WebSocket. What all requests of a connection have alike is copied from one to the next; what an app
+/// could change is made anew.
 pub(crate) fn new(
     py: Attached<'_>,
     connection: &Connection,
@@ -17,52 +19,75 @@ pub(crate) fn new(
 ) -> PyResult<Owned> {
     let site = &connection.site;
     let (names, texts) = (&site.web.names, &site.web.texts);
+    let common = connection.common_scope(py, || common_scope(py, connection))?;
+    let scope = common.dict_copy(py)?;
     let (raw_path, query) = split_target(head.target);
-    let path = Owned::str(py, &decoded(raw_path))?;
-    let path = if site.root_path.is_true(py)? {
-        let whole = format!("{}{}", site.root_path.to_str(py)?, path.to_str(py)?);
-        Owned::str(py, &whole)?
-    } else {
-        path
-    };
-    let scope = Owned::dict(py)?;
-    let (kind, scheme) = match (websocket, site.is_secure) {
-        (false, false) => (&texts.http, &texts.http),
-        (false, true) => (&texts.http, &texts.https),
-        (true, false) => (&texts.websocket, &texts.ws),
-        (true, true) => (&texts.websocket, &texts.wss),
-    };
-    let version = if head.facts.is_old { &texts.v1_0 } else { &texts.v1_1 };
-    scope.dict_set(py, &names.kind, kind)?;
+    scope.dict_set(py, &names.path, &path(py, site, raw_path)?)?;
+    scope.dict_set(py, &names.raw_path, &Owned::bytes(py, raw_path.as_bytes())?)?;
+    scope.dict_set(py, &names.query_string, &Owned::bytes(py, query.as_bytes())?)?;
+    scope.dict_set(py, &names.headers, &headers(py, head.headers)?)?;
     scope.dict_set(
         py,
         &names.asgi,
         &dict(py, [(&names.version, &texts.v3_0), (&names.spec_version, &texts.v2_5)])?,
     )?;
-    scope.dict_set(py, &names.http_version, version)?;
-    scope.dict_set(py, &names.scheme, scheme)?;
-    scope.dict_set(py, &names.path, &path)?;
-    scope.dict_set(py, &names.raw_path, &Owned::bytes(py, raw_path.as_bytes())?)?;
-    scope.dict_set(py, &names.query_string, &Owned::bytes(py, query.as_bytes())?)?;
-    scope.dict_set(py, &names.root_path, &*site.root_path)?;
-    scope.dict_set(py, &names.headers, &headers(py, head.headers)?)?;
-    scope.dict_set(py, &names.client, &connection.client(py))?;
-    scope.dict_set(py, &names.server, &connection.server(py))?;
-    scope.dict_set(py, &names.state, &site.state.call_method0(py, &names.copy)?)?;
+    scope.dict_set(py, &names.state, &site.state.dict_copy(py)?)?;
+    if head.facts.is_old {
+        scope.dict_set(py, &names.http_version, &texts.v1_0)?;
+    }
     if websocket {
-        let offered = subprotocols(py, head.headers)?;
-        scope.dict_set(py, &names.subprotocols, &offered)?;
+        scope.dict_set(py, &names.kind, &texts.websocket)?;
+        scope.dict_set(py, &names.scheme, if site.is_secure { &texts.wss } else { &texts.ws })?;
+        scope.dict_set(py, &names.subprotocols, &subprotocols(py, head.headers)?)?;
         let nothing = Owned::dict(py)?;
         let refusal = dict(py, [(&texts.ws_response, &nothing)])?;
         scope.dict_set(py, &names.extensions, &refusal)?;
     } else {
-        match common(&site.web, head.method) {
+        match common_method(&site.web, head.method) {
             Some(method) => scope.dict_set(py, &names.method, method)?,
             None => scope.dict_set(py, &names.method, &Owned::str(py, &head.method.to_ascii_uppercase())?)?,
         }
         scope.dict_set(py, &names.extensions, &Owned::dict(py)?)?;
     }
     Ok(scope)
+}
+
+/// What does not change while a connection lasts; with room for what does.
+fn common_scope(py: Attached<'_>, connection: &Connection) -> PyResult<Owned> {
+    let site = &connection.site;
+    let (names, texts) = (&site.web.names, &site.web.texts);
+    let scheme = if site.is_secure { &texts.https } else { &texts.http };
+    let scope = dict(
+        py,
+        [
+            (&names.kind, &texts.http),
+            (&names.http_version, &texts.v1_1),
+            (&names.scheme, scheme),
+            (&names.root_path, &*site.root_path),
+            (&names.client, &connection.client(py)),
+            (&names.server, &connection.server(py)),
+        ],
+    )?;
+    let changing = [
+        &names.asgi,
+        &names.path,
+        &names.raw_path,
+        &names.query_string,
+        &names.headers,
+        &names.state,
+        &names.extensions,
+    ];
+    changing.into_iter().try_for_each(|name| scope.dict_set(py, name, &Owned::none(py)))?;
+    Ok(scope)
+}
+
+fn path(py: Attached<'_>, site: &Site, raw_path: &str) -> PyResult<Owned> {
+    let path = decoded(raw_path);
+    if site.root_path.is_true(py)? {
+        Owned::str(py, &format!("{}{path}", site.root_path.to_str(py)?))
+    } else {
+        Owned::str(py, &path)
+    }
 }
 
 /// Names in lower case, in the order they came.
@@ -87,7 +112,7 @@ fn subprotocols(py: Attached<'_>, headers: &[Header<'_>]) -> PyResult<Owned> {
     Owned::list_of(py, items)
 }
 
-fn common<'a>(web: &'a Web, method: &str) -> Option<&'a Fixed> {
+fn common_method<'a>(web: &'a Web, method: &str) -> Option<&'a Fixed> {
     match method {
         "GET" => Some(&web.texts.get),
         "POST" => Some(&web.texts.post),
