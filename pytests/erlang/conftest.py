@@ -1,8 +1,12 @@
 """Owns what the tests of programs in the VM share: the built application, and the environment they run in."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,6 +38,26 @@ def run(*command: str | Path, timeout: float = 600, **more: str) -> subprocess.C
         timeout=timeout,
         check=False,
     )
+
+
+@contextmanager
+def serving(script: str) -> Iterator[str]:
+    """A site that a script of tools/ serves, by the address it prints, until the end of the `with`."""
+    with subprocess.Popen(
+        [ROOT / "tools" / script],
+        cwd=ROOT,
+        env=environment() | {"PORT": "0"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as server:
+        try:
+            assert server.stdout is not None
+            found = (re.search(r"serving at http://(\S+?)/", line) for line in server.stdout)
+            yield next(address[1] for address in found if address)
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="session")

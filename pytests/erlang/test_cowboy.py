@@ -3,9 +3,6 @@
 import asyncio
 import json
 import os
-import re
-import signal
-import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -13,30 +10,16 @@ from pathlib import Path
 import httpx
 import pytest
 import websockets
-from conftest import ROOT, environment
+from conftest import serving
 
 LIMIT = 120.0
 
 
 def test_the_example_site_is_served_by_cowboy(application: Path) -> None:
-    with subprocess.Popen(
-        [ROOT / "tools/run_cowboy.sh"],
-        cwd=ROOT,
-        env=environment() | {"PORT": "0"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as server:
-        try:
-            assert server.stdout is not None
-            urls = (re.search(r"serving at http://(\S+?)/", line) for line in server.stdout)
-            at = next(found[1] for found in urls if found)
-            requests(f"http://{at}")
-            asyncio.run(asyncio.wait_for(tokens(f"http://{at}"), LIMIT))
-            asyncio.run(asyncio.wait_for(sockets(f"ws://{at}"), LIMIT))
-        finally:
-            os.killpg(server.pid, signal.SIGKILL)
+    with serving("run_cowboy.sh") as at:
+        requests(f"http://{at}")
+        asyncio.run(asyncio.wait_for(tokens(f"http://{at}"), LIMIT))
+        asyncio.run(asyncio.wait_for(sockets(f"ws://{at}"), LIMIT))
 
 
 def requests(url: str) -> None:
