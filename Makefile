@@ -43,7 +43,7 @@ TESTS = $(TESTS_IN_VM) $(TESTS_OUTSIDE)
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup ext pythons otp run run-web run-cowboy run-evloop run-dag test $(TESTS) test-matrix fuzz test-valgrind report-uvloop soak chaos lint \
+.PHONY: help setup ext pythons otp run run-web run-cowboy run-evloop run-dag test $(TESTS) test-matrix test-matrix-reduced cycles fuzz test-valgrind report-uvloop soak chaos lint \
 	lint-layers lint-rust lint-python lint-erlang fmt bench doctor clean
 
 help: ## this list
@@ -100,6 +100,12 @@ test-erlang: setup ## the Common Test suites (SUITE=py_SUITE for one)
 
 test-matrix: setup ## the same on every Python and OTP here (REDUCED=1: what depends on versions most)
 	tools/test_matrix.sh $(if $(REDUCED),--reduced)
+
+test-matrix-reduced: setup ## the suites that depend on versions most, on every other Python and OTP here
+	tools/test_matrix.sh --reduced
+
+cycles: setup ## a thousand sub-interpreters, and a thousand loops with one each, made and ended: minutes (PYTHON: 3.14 or later)
+	SUBINTERP_CYCLES=1000 $(FOR_ERLANG) tools/test_erlang.sh py_subinterp_SUITE
 
 fuzz: setup ## libFuzzer on the conversion of terms and objects, in a VM (MINUTES=3); what it finds fails
 	PYTHON=$(abspath $(VENV)/python) tools/fuzz.sh run $(MINUTES)

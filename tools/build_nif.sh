@@ -3,7 +3,7 @@
 #   priv/erlang_python_loader.so          opens libpython
 #   priv/py3.11/erlang_python_nif.so      one per Python minor
 #   priv/python/erlang/...                the packages
-# PYTHON chooses the interpreter, PROFILE=dev builds with checks.
+# PYTHON chooses the interpreter, PROFILE=dev builds with checks, NIF_TARGET is another directory to build in.
 set -eu
 python=$(command -v "${PYTHON:-python3}")
 case $python in /*) ;; *) python=$PWD/$python ;; esac
@@ -14,7 +14,7 @@ profile=${PROFILE:-release}
 case $profile in dev) built=debug ;; *) built=$profile ;; esac
 # By the interpreter's own name, whichever environment calls: by another cargo would build all of it anew.
 PYO3_PYTHON=$(echo "$facts" | sed -n 3p)
-export PYO3_PYTHON PYO3_BUILD_EXTENSION_MODULE=1 CARGO_TARGET_DIR="$PWD/$out/ext"
+export PYO3_PYTHON PYO3_BUILD_EXTENSION_MODULE=1 CARGO_TARGET_DIR="${NIF_TARGET:-$PWD/$out/ext}"
 "${CARGO:-cargo}" build --quiet --profile "$profile" -p nif -p loader >&2
 # A running VM may have the old one mapped: replaced, not overwritten.
 install() {
