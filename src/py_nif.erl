@@ -9,7 +9,7 @@
 -export([submit/8, look/2, task_start/7, cancel/1, wait/2, wait_over/1]).
 -export([task_cancel/1, task_forget/1, task_interrupt/1]).
 -export([context_new/0, context_close/1, context_bind/3, context_unbind/1, context_is_bound/1]).
--export([subinterp_start/1, subinterp_waits/1, subinterp_stats/0, subinterp_memory/1]).
+-export([subinterp_start/1, subinterp_waits/1, subinterp_stats/0, subinterp_ready/0, subinterp_memory/1]).
 -export([loop_start/2, loop_arm/2, loop_ready/1, loop_stop/1, submit_task/7, submit_result/7, submit_call/6, submit_coroutine/6]).
 -export([event_loop_new/0, event_loop_destroy/1, event_loop_set_worker/2, event_loop_set_router/2, event_loop_wakeup/1]).
 -export([event_loop_arm/2, add_reader/3, add_writer/3, remove_reader/2, remove_writer/2, call_later/3, cancel_timer/2]).
@@ -75,6 +75,9 @@ subinterp_waits(_Ticket) -> erlang:nif_error(not_loaded).
 %% @doc How many bytes each interpreter may have that is made from now on, besides what it begins with.
 -spec subinterp_memory(non_neg_integer() | infinity) -> ok.
 subinterp_memory(_Limit) -> erlang:nif_error(not_loaded).
+
+-spec subinterp_ready() -> boolean().
+subinterp_ready() -> erlang:nif_error(not_loaded).
 
 -spec subinterp_stats() -> #{atom() => non_neg_integer()}.
 subinterp_stats() -> erlang:nif_error(not_loaded).

@@ -124,9 +124,9 @@ tell() ->
     logger:notice("py: this Python has one GIL for all: parallel calls take turns. From Python 3.12 on they run at the same time").
 
 ready() ->
-    case py_nif:subinterp_stats() of
-        #{contexts := 0} -> gen_server:call(?MODULE, prepare, 60000);
-        _ -> {ok, subinterp}
+    case py_nif:subinterp_ready() of
+        false -> gen_server:call(?MODULE, prepare, 60000);
+        true -> {ok, subinterp}
     end.
 
 contexts() ->

@@ -365,6 +365,10 @@ impl Pool {
         self.could_relieve(&lock(&self.state))
     }
 
+    pub(crate) fn has_members(&self) -> bool {
+        !lock(&self.state).members.is_empty()
+    }
+
     pub(crate) fn counts(&self) -> Counts {
         let state = lock(&self.state);
         Counts {

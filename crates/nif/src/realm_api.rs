@@ -52,6 +52,12 @@ fn subinterp_memory(limit: Term<'_>) -> NifResult<Atom> {
     Ok(atoms::ok())
 }
 
+/// Whether there is a context with an interpreter of its own. Asked before every call, so it makes no map.
+#[rustler::nif]
+fn subinterp_ready() -> bool {
+    APART.has_members()
+}
+
 /// How many contexts there are with an interpreter of their own, and what they are at; how many interpreters; and how many of
 /// those could not be ended.
 #[rustler::nif]
