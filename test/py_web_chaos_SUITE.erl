@@ -87,8 +87,11 @@ watch(Clients, Start, Next, Until, Counted) ->
             end;
         {'DOWN', Monitor, process, _, {done, Count}} when is_map_key(Monitor, Clients) ->
             Sum = maps:merge_with(fun(_, One, Other) -> One + Other end, Counted, Count),
-            watch(maps:remove(Monitor, Clients), Start, Next, Until, Sum)
-    after ?HANG + 1000 * number("CHAOS_SECONDS", 8) ->
+            watch(maps:remove(Monitor, Clients), Start, Next, Until, Sum);
+        {'DOWN', Monitor, process, _, Wrong} when is_map_key(Monitor, Clients) ->
+            error({wrong, Wrong})
+    %% The monkey goes on, so it is not the silence that tells.
+    after max(0, Until + ?HANG - erlang:monotonic_time(millisecond)) ->
         error({hang, [process_info(Pid, [current_stacktrace, dictionary]) || Pid <- maps:values(Clients)]})
     end.
 
