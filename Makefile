@@ -35,7 +35,7 @@ FOR_NIF = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(PY_PROGRAM) \
 FOR_ERLANG = PYTHON=$(abspath $(VENV)/python) REBAR_BASE_DIR=$(CURDIR)/build/erl
 
 # Two lanes, for two cores: what builds the application or runs it, and all the rest. What is quick to fail stands first.
-TESTS_IN_VM = test-erlang test-fuzz test-release test-vm conformance-vm
+TESTS_IN_VM = test-erlang test-fuzz test-release test-vm conformance-vm test-matrix-reduced
 TESTS_OUTSIDE = test-rust test-python test-web test-loop test-programs test-install test-free-threaded conformance conformance-suites \
 	test-loom test-tools test-tsan
 TESTS = $(TESTS_IN_VM) $(TESTS_OUTSIDE)
@@ -43,7 +43,7 @@ TESTS = $(TESTS_IN_VM) $(TESTS_OUTSIDE)
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup ext pythons otp run run-web run-cowboy run-evloop run-dag test $(TESTS) test-matrix test-matrix-reduced cycles fuzz test-valgrind report-uvloop soak chaos lint \
+.PHONY: help setup ext pythons otp run run-web run-cowboy run-evloop run-dag test $(TESTS) test-matrix cycles fuzz test-valgrind report-uvloop soak chaos lint \
 	lint-layers lint-rust lint-python lint-erlang fmt bench doctor clean
 
 help: ## this list

@@ -29,7 +29,8 @@ for otp in "${otps[@]}"; do
         quick=()
         # Another OTP loads the NIF of `make test-erlang` as it is.
         [[ $reduced == no || $otp ]] || quick=(PROFILE=dev NIF_TARGET="$PWD/build/matrix/target")
-        env "${quick[@]}" OTP="$otp" PYTHON="$python" tools/test_erlang.sh "${suites[@]}" >"$log" 2>&1 || true
+        # A limit only to end a hang.
+        timeout --kill-after=10 900 env "${quick[@]}" OTP="$otp" PYTHON="$python" tools/test_erlang.sh "${suites[@]}" >"$log" 2>&1 || true
         said=$(tail -1 "$log")
         # The last line is the count; without one the run itself broke.
         if [[ $said =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]] && ((BASH_REMATCH[1] + BASH_REMATCH[2] > 0)); then
@@ -38,6 +39,7 @@ for otp in "${otps[@]}"; do
             failed=$((failed + 1))
             said="broken: $log"
         fi
+        sed 's/\x1b\[[0-9;]*m//g' "$log" | grep -a -A20 ': FAILED' || true
         printf 'OTP %-6s Python %-6s %s\n' "${otp:-here}" "${minor#py}" "$said"
     done
 done
