@@ -34,11 +34,11 @@ FOR_NIF = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_PYTHON=$(PY_PROGRAM) \
 # Erlang for the same Python; what rebar3 builds lies with the rest.
 FOR_ERLANG = PYTHON=$(abspath $(VENV)/python) REBAR_BASE_DIR=$(CURDIR)/build/erl
 
-# Two lanes, for two cores: what builds the application or runs it, and all the rest. What is quick to fail stands first.
-TESTS_IN_VM = test-erlang test-fuzz test-release test-vm conformance-vm test-matrix-reduced
-TESTS_OUTSIDE = test-rust test-python test-web test-loop test-programs test-install test-free-threaded conformance conformance-suites \
-	test-loom test-tools test-tsan
-TESTS = $(TESTS_IN_VM) $(TESTS_OUTSIDE)
+# Two lanes, for two cores, about as long as each other. What builds the application or runs it is in one of them; what is quick to fail
+# stands first.
+LANE_IN_VM = test-erlang test-fuzz test-release test-vm conformance-vm test-matrix-reduced test-loom test-tools test-tsan
+LANE_OUTSIDE = test-rust test-python test-web test-loop test-programs test-install test-free-threaded conformance conformance-suites
+TESTS = $(LANE_IN_VM) $(LANE_OUTSIDE)
 
 # The steps stand in their order; cargo and pytest use the cores by themselves.
 .NOTPARALLEL:
@@ -80,7 +80,7 @@ run-dag: setup ## a feed made of data in a real Redis: the graph beside threads 
 # What both lanes need is made before they part.
 test: setup ## all the tests
 	@tools/test_env.sh true
-	@tools/lanes.sh '$(TESTS_OUTSIDE)' '$(TESTS_IN_VM)'
+	@tools/lanes.sh '$(LANE_OUTSIDE)' '$(LANE_IN_VM)'
 
 test-rust: setup ## the tests of the crates that do not know Python
 	$(CARGO) test $(WITHOUT_PYTHON)
