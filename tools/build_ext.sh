@@ -3,17 +3,8 @@
 #   export PYTHONPATH=$(PYTHON=python3.12 tools/build_ext.sh)
 # Everything lands below build/py<minor>/, so Pythons do not get into each other's way. PROFILE=dev builds with checks.
 set -eu
-python=$(command -v "${PYTHON:-python3}")
-case $python in /*) ;; *) python=$PWD/$python ;; esac
-cd "$(dirname "$0")/.."
-facts=$("$python" tools/interpreter.py)
-out=$(echo "$facts" | sed -n 1p)
-suffix=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
-profile=${PROFILE:-release}
-case $profile in dev) built=debug ;; *) built=$profile ;; esac
-# By the interpreter's own name, whichever environment calls: by another cargo would build all of it anew.
-PYO3_PYTHON=$(echo "$facts" | sed -n 3p)
-export PYO3_PYTHON PYO3_BUILD_EXTENSION_MODULE=1 CARGO_TARGET_DIR="$PWD/$out/ext"
+python=${PYTHON:-python3}
+. "$(dirname "$0")/for_python.sh"
 "${CARGO:-cargo}" build --quiet --profile "$profile" -p pyext >&2
 # The packages are linked and the module lies beside them, as it does when installed; one directory per Python.
 lib=$out/lib
@@ -30,5 +21,5 @@ for file in python/erlang/*; do
     link "$PWD/$file" "$lib/erlang/$(basename "$file")"
 done
 module=$lib/erlang/_native$suffix
-cmp -s "$out/ext/$built/lib_native.so" "$module" || { cp "$out/ext/$built/lib_native.so" "$module.$$" && mv -f "$module.$$" "$module"; }
+cmp -s "$CARGO_TARGET_DIR/$built/lib_native.so" "$module" || { cp "$CARGO_TARGET_DIR/$built/lib_native.so" "$module.$$" && mv -f "$module.$$" "$module"; }
 echo "$PWD/$lib"

@@ -5,16 +5,8 @@
 #   priv/python/erlang/...                the packages
 # PYTHON chooses the interpreter, PROFILE=dev builds with checks, NIF_TARGET is another directory to build in.
 set -eu
-python=$(command -v "${PYTHON:-python3}")
-case $python in /*) ;; *) python=$PWD/$python ;; esac
-cd "$(dirname "$0")/.."
-facts=$("$python" tools/interpreter.py)
-out=$(echo "$facts" | sed -n 1p)
-profile=${PROFILE:-release}
-case $profile in dev) built=debug ;; *) built=$profile ;; esac
-# By the interpreter's own name, whichever environment calls: by another cargo would build all of it anew.
-PYO3_PYTHON=$(echo "$facts" | sed -n 3p)
-export PYO3_PYTHON PYO3_BUILD_EXTENSION_MODULE=1 CARGO_TARGET_DIR="${NIF_TARGET:-$PWD/$out/ext}"
+python=${PYTHON:-python3}
+. "$(dirname "$0")/for_python.sh"
 "${CARGO:-cargo}" build --quiet --profile "$profile" -p nif -p loader >&2
 # A running VM may have the old one mapped: replaced, not overwritten.
 install() {
