@@ -277,10 +277,13 @@ lives() ->
     Lives.
 
 a_lifespan_begins_once_per_loop(_) ->
-    ?assertEqual([<<"0">>], lists:usort(on_loops(fun() -> text(living, #{}) end))),
-    ?assertMatch(#{<<"started">> := 2, <<"stopped">> := 0}, lives()),
-    ?assertEqual([<<"0">>], lists:usort(on_loops(fun() -> text(living, #{}) end))),
-    ?assertMatch(#{<<"started">> := 2, <<"stopped">> := 0}, lives()).
+    %% Python stays when the application stops, so other suites may have been counted.
+    #{<<"started">> := Started, <<"stopped">> := Stopped} = lives(),
+    Two = #{<<"started">> => Started + 2, <<"stopped">> => Stopped},
+    [begin
+         ?assertEqual([<<"0">>], lists:usort(on_loops(fun() -> text(living, #{}) end))),
+         ?assertEqual(Two, lives())
+     end || _ <- [1, 2]].
 
 a_lifespan_ends_with_its_loop(_) ->
     _ = text(living, #{}),
