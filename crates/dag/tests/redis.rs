@@ -3,43 +3,14 @@
 
 mod common;
 
-use std::future::Future;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use common::redis::{bytes, events, get, on_loop, plain};
 use common::servers::{Server, listen};
 use common::{LONG, SHORT, eventually, plan, scheduler};
 use dag::redis::{self, Address, Client, Command, Config, Error, Protocol, Value};
 use dag::{Each, Graph, Inputs, RunOptions};
-use evloop::EventLoop;
-
-fn events() -> EventLoop {
-    let events = EventLoop::new();
-    events.start(evloop::Config::default()).unwrap();
-    events
-}
-
-/// Runs a future on the loop and waits for what it returns.
-fn on_loop<T: Send + 'static>(events: &EventLoop, future: impl Future<Output = T> + Send + 'static) -> T {
-    let (tx, rx) = mpsc::channel();
-    events.spawn(async move { drop(tx.send(future.await)) }).unwrap();
-    rx.recv().unwrap()
-}
-
-fn get(key: &str) -> Command {
-    Command::new("GET").arg(key)
-}
-
-fn bytes(text: &str) -> Value {
-    Value::Bytes(text.as_bytes().to_vec())
-}
-
-/// For a server of the tests, which does not know HELLO.
-fn plain(address: std::net::SocketAddr) -> Config {
-    let mut config = Config::new(Address::Tcp(address));
-    config.protocol = Protocol::Resp2;
-    config
-}
 
 #[test]
 fn replies_keep_their_kinds_and_nil_is_not_empty() {

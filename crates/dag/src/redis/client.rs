@@ -20,6 +20,9 @@ use super::value::Value;
 use crate::lock;
 use crate::queue::{Key, Queue};
 
+/// Fewer replies than this are not worth a system call of their own.
+const PORTION: usize = 32;
+
 new_key_type! {
     pub(crate) struct RequestKey;
 }
@@ -101,6 +104,13 @@ impl State {
                 }
             }
         }
+    }
+
+    /// How many of so many replies to hand out at once. If the server has nothing left to do, it gets work after one half, so
+    /// that both sides work at the same time and not in turn.
+    fn portion(&self, index: usize, replies: usize) -> usize {
+        let idle = self.links.get(index).is_some_and(|link| link.expected.len() <= replies);
+        if idle && replies >= 2 * PORTION { replies.div_ceil(2) } else { replies }
     }
 
     fn finish(&mut self, key: RequestKey, result: Result<Value, Error>, told: &mut Told) -> bool {
@@ -218,10 +228,12 @@ impl Shared {
         });
     }
 
-    /// Replies have come, in the order in which commands were sent.
+    /// Replies have come, in the order in which commands were sent. Those that stay behind are for the next call, once what
+    /// these lead to is on its way.
     pub(super) fn replies(&self, index: usize, replies: &mut Vec<Value>) -> Result<(), Error> {
         self.with(|state, told| {
-            for reply in replies.drain(..) {
+            let portion = state.portion(index, replies.len());
+            for reply in replies.drain(..portion) {
                 if let Value::Push(_) = reply {
                     state.counters.pushes += 1;
                     continue;

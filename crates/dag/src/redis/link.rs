@@ -32,6 +32,8 @@ struct Wire {
     /// What is being written, and how much of it has been.
     writing: Vec<u8>,
     written: usize,
+    /// What has been read and is to be handed out.
+    replies: Vec<Value>,
 }
 
 /// However it ends, with its loop too, nobody waits in vain.
@@ -107,7 +109,8 @@ async fn connect(config: &Config) -> Result<Wire, Error> {
             Box::new(UnixStream::connect(path).await.map_err(|error| unavailable(&error))?)
         }
     };
-    let mut wire = Wire { stream, parser: Parser::default(), writing: Vec::new(), written: 0 };
+    let mut wire =
+        Wire { stream, parser: Parser::default(), writing: Vec::new(), written: 0, replies: Vec::new() };
     let auth = |command: Command, (user, password): &(String, String)| command.arg(user).arg(password);
     let greeting = match (config.protocol, &config.auth) {
         (Protocol::Resp3, None) => Some(Command::new("HELLO").arg("3")),
@@ -178,28 +181,37 @@ impl Wire {
 
     /// Sends commands and takes replies until the connection is lost.
     fn serve(&mut self, shared: &Shared, index: usize, cx: &mut Context<'_>) -> Poll<Error> {
-        match self.turn(shared, index, cx) {
-            Ok(()) => Poll::Pending,
-            Err(Error::Protocol(what)) => Poll::Ready(Error::Lost(Error::Protocol(what).to_string().into())),
-            Err(error) => Poll::Ready(error),
-        }
+        let Err(error) = self.turn(shared, index, cx) else { return Poll::Pending };
+        // What was read is there, whatever has become of the connection.
+        while !self.replies.is_empty() && shared.replies(index, &mut self.replies).is_ok() {}
+        Poll::Ready(match error {
+            Error::Protocol(_) => Error::Lost(error.to_string().into()),
+            error => error,
+        })
     }
 
     fn turn(&mut self, shared: &Shared, index: usize, cx: &mut Context<'_>) -> Result<(), Error> {
-        let mut replies = Vec::new();
+        if !self.replies.is_empty() {
+            self.send(shared, index, cx)?;
+            shared.replies(index, &mut self.replies)?;
+        }
         for _ in 0..READS {
+            if !self.replies.is_empty() {
+                break;
+            }
             let more = self.read(cx)?;
             while let Some(reply) = self.parser.reply()? {
-                replies.push(reply);
+                self.replies.push(reply);
             }
-            if !replies.is_empty() {
-                shared.replies(index, &mut replies)?;
+            if !self.replies.is_empty() {
+                shared.replies(index, &mut self.replies)?;
             }
             if !more {
                 return self.send(shared, index, cx);
             }
         }
         self.send(shared, index, cx)?;
+        // Behind those who were told.
         cx.waker().wake_by_ref();
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What the tests of the scheduler share: a scheduler, gates to hold nodes at, and names of what came out.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+pub mod redis;
 pub mod servers;
 
 use std::sync::{Arc, Condvar, Mutex};

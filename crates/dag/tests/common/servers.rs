@@ -84,6 +84,17 @@ impl Peer {
         read.is_ok_and(|bytes| bytes > 0)
     }
 
+    /// Answers with these texts, all at once.
+    pub fn answer_all(&mut self, texts: &[String]) {
+        let answers: String = texts.iter().map(|text| format!("${}\r\n{text}\r\n", text.len())).collect();
+        self.stream.write_all(answers.as_bytes()).unwrap();
+    }
+
+    /// Closes so that the client's next system call fails, be it a write.
+    pub fn reset(self) {
+        rustix::net::sockopt::set_socket_linger(&self.stream, Some(std::time::Duration::ZERO)).unwrap();
+    }
+
     /// Answers with this text; a client that is gone does not mind.
     pub fn answer(&mut self, text: &str) {
         let _ = self.stream.write_all(format!("${}\r\n{text}\r\n", text.len()).as_bytes());
