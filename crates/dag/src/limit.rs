@@ -3,6 +3,7 @@
 //! It cannot deadlock: a permit is asked for when everything else is there, held while the work runs and by nothing that
 //! waits for another. What waits occupies no thread, and leaves the queue when its node times out or its run ends.
 
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
 use crate::queue::{Key, Queue};
@@ -82,6 +83,34 @@ impl Limit {
 
     /// Gives a permit back: to whoever has waited longest and still wants it.
     pub(crate) fn release(&self) {
+        // Who is granted a permit may give it back before that call returns. It is passed on after that: a long queue of
+        // such waiters would use up the stack.
+        let put_off = BACK.try_with(|back| match &mut *back.borrow_mut() {
+            Some(back) => {
+                back.push(self.clone());
+                true
+            }
+            back => {
+                *back = Some(Vec::new());
+                false
+            }
+        });
+        match put_off {
+            Ok(true) => {}
+            Ok(false) => {
+                let granting = Granting;
+                self.pass_on();
+                while let Some(limit) = BACK.with_borrow_mut(|back| back.as_mut()?.pop()) {
+                    limit.pass_on();
+                }
+                drop(granting);
+            }
+            // The thread ends.
+            Err(_) => self.pass_on(),
+        }
+    }
+
+    fn pass_on(&self) {
         loop {
             let mut state = crate::lock(&self.0.1);
             let Some(Waiting { waiter, node }) = state.waiting.pop() else {
@@ -93,5 +122,19 @@ impl Limit {
                 return;
             }
         }
+    }
+}
+
+thread_local! {
+    /// While this thread grants a permit: the limits that have got one back meanwhile.
+    static BACK: RefCell<Option<Vec<Limit>>> = const { RefCell::new(None) };
+}
+
+/// Ends the granting of this thread, however it ends.
+struct Granting;
+
+impl Drop for Granting {
+    fn drop(&mut self) {
+        BACK.with_borrow_mut(Option::take);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use common::{LONG, SHORT, eventually, plan, scheduler};
-use dag::{GiveUp, Graph, Mode, Reply, RunError, RunOptions};
+use dag::{GiveUp, Graph, Limit, Mode, Reply, RunError, RunOptions};
 
 type Work = (Vec<u64>, Reply<u64>);
 
@@ -215,4 +215,63 @@ fn a_chain_of_answers_given_later_does_not_recurse() {
     assert_eq!(outputs.get(99_999u32).unwrap().unwrap(), &99_999);
     drop((plan, outputs));
     worker.unwrap().join().unwrap();
+}
+
+#[test]
+fn who_says_no_and_keeps_the_reply_can_still_answer() {
+    let scheduler = scheduler(1);
+    let (tx, rx) = mpsc::channel();
+    let tx = Mutex::new(tx);
+    let mut graph = Graph::new();
+    graph.hand("a", move |_, reply: Reply<u64>| {
+        tx.lock().unwrap().send(reply).unwrap();
+        Err::<GiveUp, _>("not now")
+    });
+    let run = scheduler.start(&plan(graph), RunOptions::default(), vec![]).unwrap();
+    rx.recv().unwrap().send(Ok(5));
+    assert_eq!(run.wait().unwrap().get("a").unwrap().unwrap(), &5);
+}
+
+/// Adds nodes that are answered before they are handed over.
+fn answered_at_once(graph: &mut Graph<u64>, node: u32) -> dag::NodeBuilder<'_, u64> {
+    graph.hand(node, |values: Vec<u64>, reply| {
+        reply.send(Ok(values.iter().sum::<u64>() + 1));
+        Ok::<_, String>(nothing())
+    })
+}
+
+#[test]
+fn a_chain_of_a_million_that_are_answered_at_once_does_not_use_up_the_stack() {
+    const NODES: u32 = 1_000_000;
+    let scheduler = scheduler(1);
+    let mut graph = Graph::new();
+    answered_at_once(&mut graph, 0);
+    for node in 1..NODES {
+        answered_at_once(&mut graph, node).inputs([node - 1]);
+    }
+    let mut runner = scheduler.runner(&plan(graph));
+    for _ in 0..2 {
+        let outputs = runner.run(RunOptions::default(), vec![]).unwrap();
+        assert_eq!(outputs.get(NODES - 1).unwrap().unwrap(), &u64::from(NODES));
+    }
+}
+
+#[test]
+fn a_long_queue_for_a_permit_that_comes_back_at_once_does_not_use_up_the_stack() {
+    const NODES: u32 = 100_000;
+    let scheduler = scheduler(1);
+    let (tx, rx) = mpsc::channel();
+    let limit = Limit::new(1);
+    let mut graph = Graph::new();
+    sent(&mut graph, "first", &tx, &Arc::default()).limit(&limit);
+    for node in 0..NODES {
+        answered_at_once(&mut graph, node).limit(&limit);
+    }
+    let run = scheduler.start(&plan(graph), RunOptions::default(), vec![]).unwrap();
+    let (_, reply) = rx.recv().unwrap();
+    eventually("all others wait", || limit.waiting() == NODES as usize);
+    reply.send(Ok(0));
+    let outputs = run.wait().unwrap();
+    assert_eq!(outputs.iter().filter(|(_, value)| matches!(value, Ok(1))).count(), NODES as usize);
+    assert_eq!((limit.most(), limit.in_flight(), limit.waiting()), (1, 0, 0));
 }

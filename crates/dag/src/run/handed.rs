@@ -52,6 +52,13 @@ fn dropped() -> NodeError {
 
 impl<V: Clone + Send + Sync + 'static> Hears<V> for State<V> {
     fn answered(&self, node: u32, result: Result<V, NodeError>) {
+        let mut place = lock(&self.seat(node).place);
+        if let (Stage::Handing, Some(state)) = (&place.stage, self.this.upgrade()) {
+            // Most likely by a caller of ours: a chain of such nodes would use up the stack if it went on from here.
+            place.stage = Stage::Answered(Box::new(move |ctx| state.finish_special(node, result, ctx)));
+            return;
+        }
+        drop(place);
         let mut ctx = Ctx::outside();
         self.finish_special(node, result, &mut ctx);
         self.drain(&mut ctx);
@@ -79,20 +86,24 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
         let reply = Reply { to: Some(state), node };
         let handed = contained(|| work(values, reply));
         let mut place = lock(&self.seat(node).place);
-        match (handed, &place.stage) {
-            (Ok(give_up), Stage::Handing) => {
-                place.stage = Stage::Handed(give_up);
-                drop(place);
-                self.look_again(node, ctx);
-            }
-            (handed, Stage::Refused) => {
-                place.stage = Stage::Running;
+        match std::mem::replace(&mut place.stage, Stage::Running) {
+            Stage::Refused => {
                 drop(place);
                 let error = handed.err().unwrap_or_else(dropped);
                 ctx.todo.push_back(Todo::Skip(node, error));
             }
-            // Answered before this call has come back.
-            _ => {}
+            Stage::Answered(finish) => {
+                drop(place);
+                finish(ctx);
+            }
+            _ => {
+                // One that refuses the work and keeps the reply may still answer.
+                if let Ok(give_up) = handed {
+                    place.stage = Stage::Handed(give_up);
+                }
+                drop(place);
+                self.look_again(node, ctx);
+            }
         }
     }
 }

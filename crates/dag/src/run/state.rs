@@ -118,6 +118,9 @@ pub(crate) struct Count {
     pub(crate) all: u32,
 }
 
+/// Finishes a node with the answer that was given.
+pub(crate) type Finish = Box<dyn FnOnce(&mut Ctx<'_>) + Send>;
+
 /// Where a special node is.
 #[derive(Default)]
 pub(crate) enum Stage {
@@ -132,9 +135,11 @@ pub(crate) enum Stage {
     Running,
     /// It runs on the loop.
     Task(JoinHandle<()>),
-    /// It is being handed to somebody, who has refused it in the second case.
+    /// It is being handed to somebody, who has refused it in the second case, and in the third has answered already; who
+    /// hands it over goes on with that.
     Handing,
     Refused,
+    Answered(Finish),
     /// Somebody does it.
     Handed(GiveUp),
     /// It runs in many pieces.
