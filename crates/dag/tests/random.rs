@@ -4,13 +4,22 @@
 mod common;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, mpsc};
 
 use common::{Failure, LONG, eventually, plan, scheduler};
-use dag::{Each, Graph, Inputs, Limit, Mode, Recorder, RunError, RunOptions, Scheduler, What};
+use dag::{
+    Each, GiveUp, Graph, Inputs, Limit, Mode, Recorder, Reply, RunError, RunOptions, Scheduler, What,
+};
 use proptest::prelude::*;
 
 static SCHEDULER: LazyLock<Scheduler> = LazyLock::new(|| scheduler(3));
+
+/// A thread that does what it is sent.
+static ELSEWHERE: LazyLock<Mutex<mpsc::Sender<Box<dyn FnOnce() + Send>>>> = LazyLock::new(|| {
+    let (tx, rx) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+    std::thread::spawn(move || rx.into_iter().for_each(|answer| answer()));
+    Mutex::new(tx)
+});
 
 /// What a node is, where its inputs are, and in which place of the list it is written down.
 #[derive(Clone, Debug)]
@@ -23,7 +32,7 @@ struct Shape {
 fn shapes() -> impl Strategy<Value = Vec<Shape>> {
     let node = |index: usize| {
         let inputs = prop::collection::vec(0..index.max(1), 0..5.min(index + 1));
-        (0u8..6, inputs, any::<u64>()).prop_map(move |(kind, mut inputs, place)| {
+        (0u8..9, inputs, any::<u64>()).prop_map(move |(kind, mut inputs, place)| {
             inputs.retain(|input| *input < index);
             Shape { kind, inputs, place }
         })
@@ -68,6 +77,21 @@ fn graph(shapes: &[Shape], limit: &Limit, traces: &Arc<Traces>) -> Graph<i64> {
                 mark();
                 async move { Ok::<i64, String>(combine(node, values.iter())) }
             })
+        } else if shape.kind > 5 {
+            // Answered during the call, or by another thread, before the call is over or after.
+            let at_once = shape.kind == 6;
+            let work = move |values: Vec<i64>, reply: Reply<i64>| {
+                mark();
+                let answer = move || reply.send(Ok(combine(node, values.iter())));
+                if at_once {
+                    answer();
+                } else {
+                    ELSEWHERE.lock().unwrap().send(Box::new(answer)).unwrap();
+                }
+                Ok::<GiveUp, String>(Box::new(|| ()))
+            };
+            let added = graph.hand(name, work);
+            if shape.kind == 8 { added } else { added.limit(limit) }
         } else {
             let cpu = move |inputs: Inputs<'_, i64>| -> Failure {
                 mark();
