@@ -15,7 +15,7 @@
 %% <li>`input': every run gives a value for it</li>
 %% <li>`cpu': `call => {Module, Function}', and perhaps `kwargs'; a Python function on a context, or on one with an interpreter of its own
 %% with `on => subinterp' (see {@link py_subinterp_pool}; where this Python has none, on a context)</li>
-%% <li>`async': likewise, a coroutine function on an event loop</li>
+%% <li>`async': likewise, a coroutine function on an event loop, the same one for all of a run</li>
 %% <li>`erl': `function => fun(([Value]) -> Value)', in a process of its own</li>
 %% <li>`redis': `command => [Part]', where a part is a binary, a number, an atom or `{input, Name}'; `server => Name' if there are several</li>
 %% </ul>

@@ -30,6 +30,7 @@
          events_come_in_order_and_before_the_end/1,
          large_values_cross/1,
          many_runs_at_a_time_do_not_mix/1,
+         the_coroutines_of_a_run_share_a_loop_and_runs_take_loops_in_turn/1,
          plans_and_runs_can_be_drawn/1,
          python_writes_graphs_and_runs_them/1,
          python_is_told_what_is_wrong/1,
@@ -66,6 +67,9 @@ def object_(*args):
 async def later(*numbers):
     await asyncio.sleep(0.001)
     return sum(numbers)
+
+async def where(*args):
+    return id(asyncio.get_running_loop())
 
 async def forever(*args):
     await asyncio.sleep(3600)
@@ -460,6 +464,13 @@ many_runs_at_a_time_do_not_mix(_Config) ->
     Plan = compiled([input(a), cpu(b, add, [a]), async(c, later, [a, b]), erl(d, fun([B, C]) -> {B, C} end, [b, c])]),
     Runs = [begin {ok, Run} = py_dag:start(Plan, #{a => N}), {N, Run} end || N <- lists:seq(1, 300)],
     [begin C = 2 * N, {ok, #{d := {N, C}}} = py_dag:await(Run) end || {N, Run} <- Runs].
+
+the_coroutines_of_a_run_share_a_loop_and_runs_take_loops_in_turn(_Config) ->
+    Plan = compiled([async(a, where, []), async(b, where, [a]), async(c, where, [a]), async(d, where, [b, c]),
+                     cpu(e, echo, [d]), async(f, where, [e]),
+                     erl(all, fun(Loops) -> lists:usort(Loops) end, [a, b, c, d, f])]),
+    Loops = [begin {ok, #{all := [Loop]}} = py_dag:run(Plan, #{}), Loop end || _ <- lists:seq(1, 20)],
+    true = length(lists:usort(Loops)) > 1.
 
 plans_and_runs_can_be_drawn(_Config) ->
     Plan = compiled([input(a), cpu(b, add, [a]), erl(c, fun([N]) -> N end, [b])]),

@@ -218,6 +218,32 @@ fn a_chain_of_answers_given_later_does_not_recurse() {
 }
 
 #[test]
+fn the_nodes_of_a_run_have_its_number_and_no_other_run_has_it() {
+    let scheduler = scheduler(1);
+    let mut graph = Graph::new();
+    for name in ["a", "b"] {
+        graph.hand(name, |_, reply: Reply<u64>| {
+            let number = reply.run();
+            reply.send(Ok(number));
+            Ok::<_, String>(nothing())
+        });
+    }
+    let plan = plan(graph);
+    let mut runner = scheduler.runner(&plan);
+    let mut numbers = Vec::new();
+    for _ in 0..2 {
+        let outputs = scheduler.start(&plan, RunOptions::default(), vec![]).unwrap().wait().unwrap();
+        let again = runner.run(RunOptions::default(), vec![]).unwrap();
+        for outputs in [outputs, again] {
+            let [a, b] = ["a", "b"].map(|name| *outputs.get(name).unwrap().unwrap());
+            assert_eq!(a, b);
+            assert!(!numbers.contains(&a));
+            numbers.push(a);
+        }
+    }
+}
+
+#[test]
 fn who_says_no_and_keeps_the_reply_can_still_answer() {
     let scheduler = scheduler(1);
     let (tx, rx) = mpsc::channel();

@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, mpsc};
 
 use common::{Failure, LONG, eventually, plan, scheduler};
-use dag::{
-    Each, GiveUp, Graph, Inputs, Limit, Mode, Recorder, Reply, RunError, RunOptions, Scheduler, What,
-};
+use dag::{Each, GiveUp, Graph, Inputs, Limit, Mode, Recorder, Reply, RunError, RunOptions, Scheduler, What};
 use proptest::prelude::*;
 
 static SCHEDULER: LazyLock<Scheduler> = LazyLock::new(|| scheduler(3));

@@ -96,7 +96,11 @@ impl Floor {
     /// One of those that are open in an interpreter, in turn.
     pub(crate) fn any(home: &Interpreter) -> Option<Arc<Self>> {
         static TURN: AtomicUsize = AtomicUsize::new(0);
-        let turn = TURN.fetch_add(1, Ordering::Relaxed);
+        Self::of_turn(home, TURN.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The one whose turn it is: for one turn always the same, while no loop is opened or ends.
+    pub(crate) fn of_turn(home: &Interpreter, turn: usize) -> Option<Arc<Self>> {
         let floors = lock(&FLOORS);
         let here = |floor: &&Arc<Self>| {
             !floor.is_stopped() && floor.realm().is_some_and(|realm| realm.interpreter() == home)

@@ -21,6 +21,7 @@ pub(crate) trait Hears<V>: Send + Sync {
 pub struct Reply<V> {
     to: Option<Arc<dyn Hears<V>>>,
     node: u32,
+    run: u64,
 }
 
 impl<V> std::fmt::Debug for Reply<V> {
@@ -30,6 +31,11 @@ impl<V> std::fmt::Debug for Reply<V> {
 }
 
 impl<V> Reply<V> {
+    /// A number that the nodes of one run have alike, and no other run has: for who keeps together what belongs together.
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
     /// The value of the node, or why it has none. What can begin then is begun by this call.
     pub fn send(mut self, result: Result<V, BoxError>) {
         if let Some(to) = self.to.take() {
@@ -83,7 +89,7 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
         self.observe(node, What::Started, ctx);
         let inputs = Inputs { state: self, nodes: self.plan.inputs.of(node) };
         let values: Vec<V> = inputs.iter().cloned().collect();
-        let reply = Reply { to: Some(state), node };
+        let reply = Reply { to: Some(state), node, run: self.setup().number };
         let handed = contained(|| work(values, reply));
         let mut place = lock(&self.seat(node).place);
         match std::mem::replace(&mut place.stage, Stage::Running) {

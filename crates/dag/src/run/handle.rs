@@ -4,7 +4,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use super::state::{Ctx, Outcome, State, Todo, claim};
@@ -82,8 +82,10 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
         drop(end);
         self.done.store(0, Ordering::Relaxed);
         self.outputs_left.store(self.plan.outputs.len(), Ordering::Relaxed);
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        let number = RUNS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: no run is in progress, so nobody reads it.
-        unsafe { *self.setup.get() = Setup { run, mode: options.mode, observer: options.observer } };
+        unsafe { *self.setup.get() = Setup { run, number, mode: options.mode, observer: options.observer } };
         // The run's own reference, until it completes.
         std::mem::forget(self.clone());
         let handle = Run { state: self.clone(), run, over: false, _runner: PhantomData };

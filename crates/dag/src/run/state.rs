@@ -189,8 +189,10 @@ pub(crate) fn claim(word: &AtomicU64, run: u64) -> bool {
 /// What is set at the start of a run and read by all of its nodes.
 #[derive(Default)]
 pub(crate) struct Setup {
-    /// Which run this is.
+    /// Which run of this state it is.
     pub(crate) run: u64,
+    /// Which of all.
+    pub(crate) number: u64,
     pub(crate) mode: Mode,
     pub(crate) observer: Option<Arc<dyn Observer>>,
 }

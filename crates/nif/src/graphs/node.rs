@@ -47,7 +47,7 @@ impl Work {
             Self::Call(call) => {
                 let (answer, waits) = oneshot::channel();
                 let sink = Box::new(move |mail, word| drop(answer.send(value::outcome(mail, word))));
-                let id = call.submit(|env| args.term(env), sink)?;
+                let id = call.submit(|env| args.term(env), None, sink)?;
                 let given_up = GivenUp(Some(id));
                 let outcome = waits.await;
                 given_up.disarm();
@@ -79,8 +79,9 @@ pub(super) struct Call {
 impl Call {
     /// Hands it over with these values. On any thread, attached to Python or not.
     pub(super) fn hand(&self, values: &[Value], reply: Reply<Value>) -> Result<GiveUp, Failure> {
+        let run = reply.run() as usize;
         let sink = Box::new(move |mail, word| reply.send(value::outcome(mail, word).map_err(BoxError::from)));
-        let id = self.submit(|env| value::list_in(env, values.iter()), sink)?;
+        let id = self.submit(|env| value::list_in(env, values.iter()), Some(run), sink)?;
         // By the loop, which is never attached: to interrupt code takes locks that are held while attaching.
         Ok(Box::new(move || {
             if let Ok(scheduler) = scheduler() {
@@ -91,14 +92,22 @@ impl Call {
         }))
     }
 
-    fn submit(&self, args: impl for<'a> FnOnce(Env<'a>) -> Term<'a>, sink: Sink) -> Result<Id, Failure> {
+    /// The coroutines of one run share a loop: who ends one begins the next on its own thread, without waking another and handing it
+    /// the GIL. Runs take loops in turn, and so do the items of maps.
+    fn submit(
+        &self,
+        args: impl for<'a> FnOnce(Env<'a>) -> Term<'a>,
+        run: Option<usize>,
+        sink: Sink,
+    ) -> Result<Id, Failure> {
         let caller = errand::host()?;
         let (op, target) = match self.place {
             Place::Pool => (Op::Call, Target::Pool),
             Place::Apart => (Op::Call, Target::Apart),
             Place::Loop => {
+                let of = |home| run.map_or_else(|| Floor::any(home), |run| Floor::of_turn(home, run));
                 let floor = python::main()
-                    .and_then(|main| Floor::any(main.interpreter()))
+                    .and_then(|main| of(main.interpreter()))
                     .ok_or_else(|| failure(atoms::no_loop()))?;
                 (Op::Task, Target::Floor(floor))
             }
