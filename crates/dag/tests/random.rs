@@ -12,9 +12,11 @@ use proptest::prelude::*;
 
 static SCHEDULER: LazyLock<Scheduler> = LazyLock::new(|| scheduler(3));
 
+type Errand = Box<dyn FnOnce() + Send>;
+
 /// A thread that does what it is sent.
-static ELSEWHERE: LazyLock<Mutex<mpsc::Sender<Box<dyn FnOnce() + Send>>>> = LazyLock::new(|| {
-    let (tx, rx) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
+static ELSEWHERE: LazyLock<Mutex<mpsc::Sender<Errand>>> = LazyLock::new(|| {
+    let (tx, rx) = mpsc::channel::<Errand>();
     std::thread::spawn(move || rx.into_iter().for_each(|answer| answer()));
     Mutex::new(tx)
 });
