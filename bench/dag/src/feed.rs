@@ -22,7 +22,7 @@ use crate::report::{Outcome, Report, cpu_time};
 
 const THREADS: usize = 8;
 
-type Request = dyn Fn(i64) -> Result<usize, Box<dyn Error>> + Sync;
+type Request = dyn Fn(i64) -> Result<Vec<plan::Item>, Box<dyn Error>> + Sync;
 
 pub(crate) fn run(arm: &str, params: &mut Params) -> Outcome {
     let concurrency = params.take("concurrency", 64_usize)?;

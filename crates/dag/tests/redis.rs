@@ -4,7 +4,7 @@
 mod common;
 
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::redis::{bytes, events, get, on_loop, plain};
 use common::servers::{Server, listen};
@@ -247,6 +247,22 @@ fn without_a_server_commands_fail_and_with_one_they_go_on_by_themselves() {
     assert_eq!(answer, Ok(Value::Status("here".into())));
     server.join().unwrap();
     std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn a_server_that_lets_in_and_says_nothing_is_tried_less_and_less_often() {
+    const CONNECTS: u32 = 9;
+    // Its peers are dropped at once.
+    let (address, served) = listen(drop);
+    let events = events();
+    let mut config = plain(address);
+    config.backoff = (SHORT, LONG);
+    let began = Instant::now();
+    let client = Client::new(&events, config).unwrap();
+    (0..CONNECTS).for_each(|_| served.recv().unwrap());
+    // The waits were 1, 2, 4 … times the first.
+    assert!(began.elapsed() >= SHORT * (2u32.pow(CONNECTS - 1) - 1));
+    drop(client);
 }
 
 #[test]

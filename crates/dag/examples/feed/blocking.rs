@@ -45,7 +45,7 @@ impl Redis for OnPool {
     }
 }
 
-type Job = (i64, Sender<Result<usize, String>>);
+type Job = (i64, Sender<Result<Vec<Item>, String>>);
 
 /// So many threads that take requests.
 pub(crate) struct Threads {
@@ -69,14 +69,14 @@ impl Threads {
         Ok(Threads { jobs: Mutex::new(tx) })
     }
 
-    pub(crate) fn request(&self, viewer: i64) -> Result<usize, Box<dyn Error>> {
+    pub(crate) fn request(&self, viewer: i64) -> Result<Vec<Item>, Box<dyn Error>> {
         let (tx, rx) = channel();
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).send((viewer, tx))?;
         Ok(rx.recv()??)
     }
 }
 
-fn feed(connection: &mut Connection, viewer: i64) -> Result<usize, Box<dyn Error>> {
+fn feed(connection: &mut Connection, viewer: i64) -> Result<Vec<Item>, Box<dyn Error>> {
     let mut all: Vec<Item> = Vec::new();
     for branch in ["follow", "recommend"] {
         let mut known = Vec::new();
@@ -87,7 +87,7 @@ fn feed(connection: &mut Connection, viewer: i64) -> Result<usize, Box<dyn Error
         }
         all.extend(filter(&score(&known)));
     }
-    Ok(sort(all).into_iter().take(TAKEN).count())
+    Ok(sort(all).into_iter().take(TAKEN).collect())
 }
 
 fn one(connection: &mut Connection, command: Command) -> Result<Value, Box<dyn Error>> {

@@ -18,7 +18,7 @@ use evloop::EventLoop;
 
 use load::Load;
 
-type Request<'a> = dyn Fn(i64) -> Result<usize, Box<dyn Error>> + Sync + 'a;
+type Request<'a> = dyn Fn(i64) -> Result<Vec<plan::Item>, Box<dyn Error>> + Sync + 'a;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);

@@ -9,7 +9,7 @@ use dag::{Each, Graph, Inputs, Plan, RunOptions, Scheduler};
 use super::data::TAKEN;
 
 /// A medium, what is known of it, and what it is worth.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) id: i64,
     pub(crate) likes: i64,
@@ -116,15 +116,15 @@ impl Redis for OnLoop {
     }
 }
 
-/// One request: how long its feed is.
+/// One request, and its feed.
 pub(crate) fn request(
     scheduler: &Scheduler,
     plan: &Arc<Plan<Data>>,
     viewer: i64,
-) -> Result<usize, Box<dyn Error>> {
+) -> Result<Vec<Item>, Box<dyn Error>> {
     let given = vec![("viewer".into(), Data::One(one(viewer)))];
     let outputs = scheduler.start(plan, RunOptions::default(), given)?.wait()?;
-    Ok(outputs.get("take").and_then(Result::ok).map_or(0, |feed| feed.items().len()))
+    Ok(outputs.get("take").and_then(Result::ok).map(|feed| feed.items().to_vec()).unwrap_or_default())
 }
 
 fn flat<'a>(parts: impl IntoIterator<Item = &'a Data>) -> Vec<Item> {

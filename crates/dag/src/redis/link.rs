@@ -34,6 +34,8 @@ struct Wire {
     written: usize,
     /// What has been read and is to be handed out.
     replies: Vec<Value>,
+    /// Whether the server has said anything.
+    heard: bool,
 }
 
 /// However it ends, with its loop too, nobody waits in vain.
@@ -51,20 +53,43 @@ impl Drop for Driving {
 pub(super) async fn drive(shared: Arc<Shared>, index: usize) {
     let driving = Driving { shared, index };
     let shared = &driving.shared;
-    let (first, longest) = shared.config.backoff;
-    let mut backoff = first;
+    let mut backoff = Backoff::new(shared.config.backoff);
     while !lock(&shared.state).closed {
         match within(shared.config.connect_timeout, connect(&shared.config)).await {
             Ok(mut wire) => {
-                backoff = first;
                 shared.connected(index);
                 let error = poll_fn(|cx| wire.serve(shared, index, cx)).await;
                 shared.lost(index, &error);
+                // One that lets us in and says nothing is no better than one that does not.
+                if wire.heard {
+                    backoff.start_over();
+                }
             }
             Err(error) => shared.unavailable(&error),
         }
-        pause(shared, index, backoff).await;
-        backoff = (backoff * 2).min(longest);
+        pause(shared, index, backoff.wait()).await;
+    }
+}
+
+/// How long to wait before the next attempt to connect: longer each time.
+struct Backoff {
+    first: Duration,
+    longest: Duration,
+    next: Duration,
+}
+
+impl Backoff {
+    fn new((first, longest): (Duration, Duration)) -> Backoff {
+        Backoff { first, longest, next: first.min(longest) }
+    }
+
+    fn wait(&mut self) -> Duration {
+        let doubled = self.next.saturating_mul(2).min(self.longest);
+        std::mem::replace(&mut self.next, doubled)
+    }
+
+    fn start_over(&mut self) {
+        self.next = self.first.min(self.longest);
     }
 }
 
@@ -109,8 +134,14 @@ async fn connect(config: &Config) -> Result<Wire, Error> {
             Box::new(UnixStream::connect(path).await.map_err(|error| unavailable(&error))?)
         }
     };
-    let mut wire =
-        Wire { stream, parser: Parser::default(), writing: Vec::new(), written: 0, replies: Vec::new() };
+    let mut wire = Wire {
+        stream,
+        parser: Parser::default(),
+        writing: Vec::new(),
+        written: 0,
+        replies: Vec::new(),
+        heard: false,
+    };
     let auth = |command: Command, (user, password): &(String, String)| command.arg(user).arg(password);
     let greeting = match (config.protocol, &config.auth) {
         (Protocol::Resp3, None) => Some(Command::new("HELLO").arg("3")),
@@ -155,6 +186,7 @@ impl Wire {
             Poll::Ready(Ok(0)) => Err(Error::Lost("the server closed it".into())),
             Poll::Ready(Ok(bytes)) => {
                 self.parser.filled(bytes);
+                self.heard = true;
                 Ok(true)
             }
             Poll::Ready(Err(error)) => Err(lost(&error)),
@@ -239,5 +271,21 @@ impl Wire {
                 return Ok(());
             }
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_longest_and_start_over_when_told() {
+        let millis = Duration::from_millis;
+        let mut backoff = Backoff::new((millis(10), millis(70)));
+        let waits = |backoff: &mut Backoff| [(); 5].map(|()| backoff.wait().as_millis());
+        assert_eq!(waits(&mut backoff), [10, 20, 40, 70, 70]);
+        backoff.start_over();
+        assert_eq!(waits(&mut backoff), [10, 20, 40, 70, 70]);
+        assert_eq!(Backoff::new((millis(9), millis(5))).wait(), millis(5));
     }
 }
