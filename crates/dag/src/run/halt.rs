@@ -57,9 +57,10 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
         if nodes == 0 {
             return;
         }
+        // Before they are counted: after that somebody who halts the run may complete it, and the next one begin.
+        let run = self.setup().run;
         let done = self.done.fetch_add(nodes as u64, Ordering::AcqRel) + nodes as u64;
         if done & !HALTED == self.nodes() {
-            let run = self.setup().run;
             // Not halted, and not to be halted any more; or halted, and that is over. Otherwise who halts it is still
             // at it, and completes the run.
             if done & HALTED != 0 || claim(&self.halted, run) {
