@@ -1,7 +1,7 @@
 %%% How often something can be done in a while, how long it takes, and what it costs.
 -module(bench_clock).
 
--export([rate/2, rate/3, rate_of/3, each/2, latency/2, percentiles/2, percentile/2, numbers/1, wanted/2, cpu/0, count/1]).
+-export([rate/2, rate/3, rate_of/3, each/2, latency/2, percentiles/2, percentile/2, spread/2, numbers/1, wanted/2, cpu/0, count/1]).
 
 -type numbers() :: [{string(), number()}].
 
@@ -82,13 +82,18 @@ latency(Fun, Calls) ->
 -spec percentiles(pos_integer(), fun(() -> number())) -> numbers().
 percentiles(Calls, Fun) ->
     Cpu = cpu(),
-    Taken = lists:sort([Fun() || _ <- lists:seq(1, Calls)]),
-    Spent = cpu() - Cpu,
+    Taken = [Fun() || _ <- lists:seq(1, Calls)],
+    spread(Taken, cpu() - Cpu).
+
+%% Of what was measured, for so many seconds of CPU time.
+-spec spread([number()], float()) -> numbers().
+spread(Measured, Spent) ->
+    Taken = lists:sort(Measured),
     [
         {"value", percentile(Taken, 50)},
         {"p99", percentile(Taken, 99)},
         {"cpu_seconds", Spent},
-        {"cpu_us", Spent / Calls * 1.0e6}
+        {"cpu_us", Spent / length(Taken) * 1.0e6}
     ].
 
 time(Fun) ->

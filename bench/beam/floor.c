@@ -9,6 +9,8 @@ static PyObject *math, *coroutine;
 static PyInterpreterState *interp;
 static __thread PyThreadState *state;
 
+#include "bare.h"
+
 static ERL_NIF_TERM floor_sqrt(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
     double number;
@@ -111,6 +113,9 @@ static int load(ErlNifEnv *env, void **priv, ERL_NIF_TERM info)
 
 static ErlNifFunc functions[] = {{"sqrt", 1, floor_sqrt, ERL_NIF_DIRTY_JOB_CPU_BOUND},
                                  {"same", 1, floor_same, ERL_NIF_DIRTY_JOB_CPU_BOUND},
-                                 {"many", 2, floor_many, ERL_NIF_DIRTY_JOB_CPU_BOUND}};
+                                 {"many", 2, floor_many, ERL_NIF_DIRTY_JOB_CPU_BOUND},
+                                 {"later", 2, floor_later, 0},
+                                 {"watch", 1, floor_watch, ERL_NIF_DIRTY_JOB_IO_BOUND},
+                                 {"write", 2, floor_write, 0}};
 
 ERL_NIF_INIT(arm_floor, functions, load, NULL, NULL, NULL)

@@ -15,6 +15,14 @@ run(arm_floor, #{row := Row} = Params) when Row =:= collect; Row =:= gather ->
         ok = arm_floor:many(Count, 16.0),
         [receive {async_result, Ref, {ok, 16.0}} -> ok end || Ref <- lists:seq(1, Count)]
     end);
+run(arm_bare, #{row := Row} = Params) when Row =:= collect; Row =:= gather ->
+    Count = maps:get(tasks, Params),
+    rounds(Count, Params, fun() ->
+        Refs = [begin Ref = make_ref(), ok = arm_floor:later(Ref, 16.0), Ref end || _ <- lists:seq(1, Count)],
+        [receive {async_result, Ref, {ok, 16.0}} -> ok end || Ref <- Refs]
+    end);
+run(arm_bare, _) ->
+    exit({lacks, "many tasks at once only"});
 run(arm_floor, _) ->
     exit({lacks, "answers every task"});
 run(_Arm, #{row := run} = Params) ->

@@ -19,6 +19,18 @@ run(arm_worker, #{row := fd} = Params) ->
         [{1, read}] = py_nif:get_pending(Loop),
         (os:system_time(nanosecond) - Stamp) / 1000
     end);
+run(arm_bare, #{row := fd} = Params) ->
+    Count = maps:get(times, Params, 300),
+    Cpu = bench_clock:cpu(),
+    Write = arm_floor:watch(Count),
+    [
+        begin
+            receive after ?PAUSE -> ok end,
+            8 = arm_floor:write(Write, <<(os:system_time(nanosecond)):64/native>>)
+        end
+     || _ <- lists:seq(1, Count)
+    ],
+    receive {seen, Late} -> bench_clock:spread(Late, bench_clock:cpu() - Cpu) end;
 run(Arm, #{row := fd} = Params) ->
     {ok, {Read, Write}} = py_nif:create_test_pipe(),
     Count = maps:get(times, Params, 300),

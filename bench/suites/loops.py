@@ -7,7 +7,7 @@ from model import Arm, Case, Metric, Suite, Topic
 
 from suites import beam, pyloop
 
-OURS, FLOOR, NOTHING, WORKER = "erlang_python", beam.FLOOR, beam.NOTHING, "worker"
+OURS, FLOOR, NOTHING, WORKER, BARE = "erlang_python", beam.FLOOR, beam.NOTHING, "worker", "bare"
 DRIVERS = ("thread", "beam", "block")
 OUTSIDE = {"outside": "erlang", "uvloop": "uvloop", "rloop": "rloop"}
 """Loops in a process of their own, by the name of the arm: ours and its peers."""
@@ -15,12 +15,13 @@ OUTSIDE = {"outside": "erlang", "uvloop": "uvloop", "rloop": "rloop"}
 _NOTES = {
     FLOOR: "a coroutine stepped in C on a dirty scheduler: no task, no loop, no timeout",
     NOTHING: "nobody calls Python",
+    BARE: "a bare thread of C doing the same: a queue and an `asyncio.Task` for each; or `epoll_wait` and a call",
     WORKER: "a loop of callback ids: a message to a process, no Python",
     "outside": "our loop without the VM",
     "beam": "no thread: the BEAM waits for the loop",
     "block": "`erlang.run` inside of a call",
 }
-_APART = (FLOOR, NOTHING, WORKER)
+_APART = (FLOOR, NOTHING, WORKER, BARE)
 """They do other work than the row says."""
 
 
@@ -39,7 +40,7 @@ def _tasks(row: str, title: str, *params: str, quick: tuple[str, ...] = ()) -> C
     return Case(
         id=f"tasks.{row}{''.join(params)}",
         topic="tasks",
-        arms=tuple(_inside(name, "tasks") for name in ("thread", "beam", FLOOR)),
+        arms=tuple(_inside(name, "tasks") for name in ("thread", "beam", FLOOR, BARE)),
         metrics=(Metric(title, "tasks/s", "higher"),),
         params=(f"row={row}", *params),
         quick=(f"row={row}", *params, *quick, "millis=50"),
@@ -143,7 +144,7 @@ SUITE = Suite(
             *(("row=fire",), ("row=fire", "millis=40")),
         ),
         _hosted("lateness", "", _percentiles("`sleep(1 ms)`, lateness"), (), ("sleeps=40",)),
-        _wakeups("fd", "a pipe becomes readable", *DRIVERS, WORKER),
+        _wakeups("fd", "a pipe becomes readable", *DRIVERS, WORKER, BARE),
         _wakeups("task", "a task begins", "thread", "beam"),
         Case(
             id="jitter",
