@@ -21,4 +21,4 @@ start(_Type, _Args) ->
 %% @doc The contexts end with their processes; Python itself stays, as it cannot be started twice.
 -spec stop(term()) -> ok.
 stop(_State) ->
-    ok.
+    py_loop:forget_all().

@@ -6,7 +6,7 @@
 -module(py_loop).
 -behaviour(gen_server).
 
--export([start_link/1, start_link/2, find/1, all/0]).
+-export([start_link/1, start_link/2, find/1, all/0, forget/1, forget_all/0]).
 -export([run/4, run/6, create_task/5, spawn_task/5]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, terminate/2]).
 
@@ -15,6 +15,9 @@
 -type options() :: #{timeout => timeout(), kwargs => map()}.
 
 -define(TABLE, py_loops).
+%% Where the handle of a loop is found by those who use it: it is not copied, and to count those who hold it would be a cache line that
+%% the loop's thread and all schedulers write to. It changes when a loop begins or ends.
+-define(HANDLE(Key), {?MODULE, Key}).
 %% A loop has 5 seconds to clean up; then it is left to itself.
 -define(CLEANUP, 6000).
 
@@ -30,12 +33,20 @@ start_link(Name, Key) ->
 %% @doc The loop of a key.
 -spec find(key()) -> {ok, py_nif:event_loop()} | {error, not_started}.
 find(Key) ->
-    try ets:lookup(?TABLE, Key) of
-        [{_, _, Loop}] -> {ok, Loop};
-        [] -> {error, not_started}
-    catch
-        error:badarg -> {error, not_started}
-    end.
+    persistent_term:get(?HANDLE(Key), {error, not_started}).
+
+%% @doc The loop of a key is not found any more. Its handle is let go, as far as it was kept here.
+-spec forget(key()) -> ok.
+forget(Key) ->
+    true = ets:delete(?TABLE, Key),
+    _ = persistent_term:erase(?HANDLE(Key)),
+    ok.
+
+%% @doc None of them is found any more, also if its process was killed.
+-spec forget_all() -> ok.
+forget_all() ->
+    _ = [persistent_term:erase(Handle) || {{?MODULE, _} = Handle, _} <- persistent_term:get()],
+    ok.
 
 %% @doc The loops there are: their keys, processes and handles.
 -spec all() -> [{key(), pid(), py_nif:event_loop()}].
@@ -91,6 +102,7 @@ init(Key) ->
             receive
                 {py_loop, Tag, ready} ->
                     true = ets:insert(?TABLE, {Key, self(), Loop}),
+                    ok = persistent_term:put(?HANDLE(Key), {ok, Loop}),
                     {ok, {Key, Tag, Loop}};
                 {py_loop, Tag, Ended} ->
                     {stop, Ended}
@@ -137,12 +149,12 @@ handle_info(Message, State) ->
 
 -spec terminate(term(), state()) -> ok.
 terminate({loop_ended, _}, {Key, _Tag, _Loop}) ->
-    true = ets:delete(?TABLE, Key),
-    ok;
+    forget(Key);
 terminate(_Reason, {Key, Tag, Loop}) ->
-    true = ets:delete(?TABLE, Key),
+    ok = forget(Key),
     ok = py_nif:loop_stop(Loop),
     ended(Key, Tag).
+
 
 ended(Key, Tag) ->
     receive

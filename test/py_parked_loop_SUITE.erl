@@ -282,7 +282,7 @@ f3_a_dead_owner_leaves_no_descriptor(_Config) ->
          [End(Pid) || {Pid, _} <- Loops]
      end || End <- [Kill, fun gen_server:stop/1, Kill]],
     %% Those that were killed have left their rows, and a handle of a loop holds what it was waited for by.
-    [ets:delete(py_loops, {spare, N}) || N <- lists:seq(1, 10)],
+    [ok = py_loop:forget({spare, N}) || N <- lists:seq(1, 10)],
     py_test:wait_until(fun() -> erlang:garbage_collect(), descriptors() =< Before end, 12000).
 
 descriptors() ->
@@ -295,7 +295,7 @@ what_waits_is_answered_when_the_owner_dies(_Config) ->
     [ok = said(<<"begun">>) || _ <- Refs],
     [exit(Pid, kill) || {Pid, _} <- Loops],
     [{error, closed} = py_event_loop:await(Ref, 60000) || Ref <- Refs],
-    [ets:delete(py_loops, Key) || {_, Key} <- Loops].
+    [ok = py_loop:forget(Key) || {_, Key} <- Loops].
 
 the_loop_of_py_event_loop_proc_is_parked(_Config) ->
     ok = py_test:stop(),
