@@ -104,7 +104,7 @@ fn task_cancel<'a>(env: Env<'a>, term: Term<'a>) -> bool {
     let Ok(task) = term.decode::<ResourceArc<Task>>() else { return false };
     let won = jobs::stop(task.id());
     if won {
-        let answer = task.put(term, (atoms::error(), atoms::cancelled()).encode(env));
+        let answer = task.form().put(term, (atoms::error(), atoms::cancelled()).encode(env));
         // An owner that is gone needs no answer.
         let _gone = env.send(&task.owner(), answer);
     }

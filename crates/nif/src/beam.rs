@@ -12,6 +12,8 @@ use rustler::sys::{
 };
 use rustler::{Env, LocalPid, Term};
 
+use crate::spare;
+
 /// An environment that belongs to no process: terms to be kept, and the message to be sent.
 pub(crate) struct Mail(NonNull<ErlNifEnv>);
 
@@ -22,7 +24,7 @@ impl Mail {
     /// An empty one. The BEAM ends the VM when it has no memory, so it never fails.
     pub(crate) fn new() -> Option<Self> {
         // SAFETY: may be called by any thread.
-        NonNull::new(unsafe { enif_alloc_env() }).map(Self)
+        spare::take().or_else(|| NonNull::new(unsafe { enif_alloc_env() }).map(Self))
     }
 
     /// The environment, for terms that live as long as this is borrowed.
@@ -54,8 +56,7 @@ impl Mail {
 
     /// Sends a term made in this mail. Whether the process was alive.
     pub(crate) fn send(self, to: LocalPid, word: ErlNifTerm) -> bool {
-        // SAFETY: may be called by any thread.
-        if unsafe { enif_thread_type() } > 0 {
+        if is_scheduler() {
             return match OUTBOX.get() {
                 Some(post) => post(Letter { mail: self, to, word }),
                 None => false,
@@ -63,11 +64,20 @@ impl Mail {
         }
         let pid: *const ErlNifPid = to.as_c_arg();
         // SAFETY: a thread that is not the BEAM's passes no environment of its own; the message's is ours and is emptied.
-        unsafe { enif_send(ptr::null_mut(), pid.cast_mut(), self.0.as_ptr(), word) != 0 }
+        let alive = unsafe { enif_send(ptr::null_mut(), pid.cast_mut(), self.0.as_ptr(), word) != 0 };
+        spare::put(self);
+        alive
     }
 }
 
 impl Mail {
+    /// Sends a copy of a term made in this mail, from a thread that is not the BEAM's. Whether the process was alive.
+    pub(crate) fn send_copy(&self, to: LocalPid, word: ErlNifTerm) -> bool {
+        let pid: *const ErlNifPid = to.as_c_arg();
+        // SAFETY: neither an environment of the caller, which has none, nor one of the message, which is copied.
+        unsafe { enif_send(ptr::null_mut(), pid.cast_mut(), ptr::null_mut(), word) != 0 }
+    }
+
     /// [`send`](Self::send) from a function of `py_nif`, whose environment is `env`.
     pub(crate) fn send_from(self, env: Env<'_>, to: LocalPid, word: ErlNifTerm) -> bool {
         let pid: *const ErlNifPid = to.as_c_arg();
@@ -81,6 +91,12 @@ impl Drop for Mail {
         // SAFETY: ours, and nothing borrows it.
         unsafe { enif_free_env(self.0.as_ptr()) }
     }
+}
+
+/// Whether this is a thread of the BEAM's, which sends by its own environment only.
+pub(crate) fn is_scheduler() -> bool {
+    // SAFETY: may be called by any thread.
+    unsafe { enif_thread_type() > 0 }
 }
 
 /// A message that waits for a thread that may send it.

@@ -1,6 +1,7 @@
 //! The module `erlang._bridge`: what Python calls of the BEAM, and what conversion knows per interpreter. Attached threads only.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, OnceLock, RwLock, Weak};
 
 use pyrt::{
@@ -23,7 +24,30 @@ use crate::{atoms, callback, event_loop, marker, output, processes, promise, rep
 pub(crate) static FUNCTIONS: RwLock<Option<HashSet<String>>> = RwLock::new(None);
 
 /// Atoms as interned strings, by their word: atoms are never freed, so a word means the same for ever.
-struct Cache(HashMap<ErlNifTerm, Owned>);
+struct Cache(HashMap<ErlNifTerm, Owned, BuildHasherDefault<Spread>>);
+
+/// Spreads words that differ in few bits. Nobody chooses them to collide: the VM numbers atoms in turn, and their number is limited.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        // Knuth's multiplicative hashing; the table looks at both ends of the word.
+        self.0 = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+}
 
 // SAFETY: words and references to strings.
 unsafe impl Confined for Cache {}
@@ -216,7 +240,7 @@ impl Module for Bridge {
             opaque: Type::add_to(py, &module, None)?,
             marker: Type::add_to(py, &module, None)?,
             bell: Type::add_to(py, &module, None)?,
-            cache: Guarded::new(Cache(HashMap::new())),
+            cache: Guarded::new(Cache(HashMap::default())),
             moments: moments.into(),
             interrupted: Imported::new(c"erlang._beam", c"Interrupted"),
             erlang_error: Imported::new(c"erlang._beam", c"ErlangError"),

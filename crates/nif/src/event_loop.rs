@@ -36,7 +36,9 @@ pub(crate) const STACK: usize = 16 << 20;
 /// How long a step may go on after its loop was stopped.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What threads share of a loop.
+/// What threads share of a loop. Its users are counted by the loop's thread for every task, and schedulers only read it: so the count
+/// lies on another line of the cache.
+#[repr(align(128))]
 pub(crate) struct Floor {
     /// Its owner, and how that knows it.
     owner: LocalPid,
@@ -63,9 +65,13 @@ static FLOORS: Mutex<Vec<Arc<Floor>>> = Mutex::new(Vec::new());
 /// What there is once the loop is.
 struct Opened {
     poster: Poster,
-    /// The loop itself, until it is closed: its interpreter may end before Erlang forgets it.
-    event_loop: Mutex<Option<Remote>>,
+    event_loop: Core,
 }
+
+/// The loop itself, until it is closed: its interpreter may end before Erlang forgets it. Locked by the loop's thread for every task,
+/// and so not on the line that those who post look at.
+#[repr(align(128))]
+struct Core(Mutex<Option<Remote>>);
 
 impl Floor {
     /// The interpreter it runs in.
@@ -188,7 +194,7 @@ impl Floor {
 
     /// The loop itself.
     pub(crate) fn event_loop(&self, py: Attached<'_>) -> Option<Owned> {
-        lock(&self.opened.get()?.event_loop).as_ref()?.get(py).map(|event_loop| event_loop.clone_ref(py))
+        lock(&self.opened.get()?.event_loop.0).as_ref()?.get(py).map(|event_loop| event_loop.clone_ref(py))
     }
 
     /// Runs a coroutine as a task, on the loop's thread.
@@ -268,7 +274,7 @@ impl Floor {
         let poster = Poster::of(py, event_loop.borrow())?;
         let remote = Remote::new(py, event_loop.clone_ref(py), &bridge.home)
             .map_err(|_| pyrt::Fault::system("another interpreter").raise(py))?;
-        let first = self.opened.set(Opened { poster, event_loop: Mutex::new(Some(remote)) });
+        let first = self.opened.set(Opened { poster, event_loop: Core(Mutex::new(Some(remote))) });
         debug_assert!(first.is_ok(), "it is opened once");
         lock(&FLOORS).push(self.clone());
         self.tell(atoms::ready());
@@ -283,7 +289,7 @@ impl Floor {
         self.stop.store(true, Ordering::Release);
         lock(&FLOORS).retain(|floor| !Arc::ptr_eq(floor, self));
         let left = jobs::forget_all(self);
-        let event_loop = self.opened.get().and_then(|opened| lock(&opened.event_loop).take());
+        let event_loop = self.opened.get().and_then(|opened| lock(&opened.event_loop.0).take());
         // Attached, so that what they hold is dropped, and so answered, here and now.
         self.attach(move |_, _| drop((left, event_loop)));
         match reason {

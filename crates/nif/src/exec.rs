@@ -14,7 +14,7 @@ use crate::request::{Op, Piece, Request};
 use crate::runner::Runner;
 use crate::stats::STATS;
 use crate::waiter::Known;
-use crate::{atoms, errors, output, slice, stream, watch};
+use crate::{atoms, errors, output, slice, spare, stream, watch};
 
 /// Why there is no result.
 pub(crate) enum Failure<'a> {
@@ -126,6 +126,13 @@ pub(crate) fn answer(py: Attached<'_>, bridge: &Bridge, request: Request, outcom
             },
             None => request,
         },
+        Ok(value) if request.small().is_some() => match Leaf::of(py, value) {
+            Some(leaf) => match request.send_leaf(leaf) {
+                Ok(()) => return,
+                Err(request) => request,
+            },
+            None => request,
+        },
         _ => request,
     };
     request.answer(|env| match outcome {
@@ -155,6 +162,15 @@ pub(crate) fn value(
     namespace: &Obj,
     request: &Request,
 ) -> Result<Owned, Reason> {
+    if let Some(small) = request.small() {
+        let found = spare::lend(|mail| {
+            let [module, function] = small.names(mail.env());
+            let function = find(py, bridge, namespace, module, function)?;
+            Ok((function, small.arguments(py, bridge, mail.env())?))
+        });
+        let called = found.ok_or(Reason::NoMemory)?.and_then(|(function, args)| args.call(py, &function));
+        return called.map_err(|raised| Reason::raised(py, bridge, raised));
+    }
     let Some(terms) = request.terms() else { return Err(Reason::NoMemory) };
     run(py, bridge, namespace, request.op, terms).map_err(|failure| Reason::of(py, bridge, failure))
 }
@@ -323,6 +339,10 @@ pub(crate) fn find_in(
         None => import_name(py, module)?,
     };
     if plain {
+        let in_its_own = !function.to_str(py)?.starts_with("__");
+        if in_its_own && let Some(found) = module.module_get(py, function)? {
+            return Ok(found);
+        }
         return module.getattr(py, function);
     }
     let mut found = module;

@@ -112,6 +112,7 @@ fn run(py: Attached<'_>, bridge: &Bridge, floor: &Arc<Floor>, request: Request, 
         spawned,
         caller,
         waits: AtomicBool::new(false),
+        kept: AtomicBool::new(false),
         request: Guarded::new(Slot(Some(request))),
     };
     let job = match bridge.job.create(py, payload) {
@@ -132,6 +133,7 @@ fn run(py: Attached<'_>, bridge: &Bridge, floor: &Arc<Floor>, request: Request, 
         && let Ok(task) = Remote::new(py, task, &bridge.home)
     {
         let waiting = Waiting::new(floor.clone(), task);
+        job.kept.store(true, Ordering::Relaxed);
         jobs::keep(id, waiting.clone());
         // Its first step may have been taken before it was entered.
         if job.waits.load(Ordering::Relaxed)
@@ -162,10 +164,12 @@ pub(crate) struct Job {
     caller: Option<LocalPid>,
     /// A step has ended without being the last. Many tasks end in their first one: only then their callers are watched.
     waits: AtomicBool,
+    /// It was entered among the tasks that wait. The loop's thread enters it, and takes it out.
+    kept: AtomicBool,
     request: Guarded<Slot>,
 }
 
-confined!(Job { steps, floor, id, spawned, caller, waits, request });
+confined!(Job { steps, floor, id, spawned, caller, waits, kept, request });
 
 impl Traverse for Job {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
@@ -326,9 +330,12 @@ impl Job {
         let request = self.request.with(py, |slot| slot.0.take());
         match request {
             Ok(Some(mut request)) => {
-                let next = match exec::namespace(py, bridge, runner) {
-                    Ok(namespace) => chain::follow(py, bridge, &namespace, &mut request, Ok(value)),
-                    Err(raised) => chain::Next::Answer(Err(Reason::raised(py, bridge, raised))),
+                let next = match bridge.as_marker(value.borrow()) {
+                    None => chain::Next::Answer(Ok(value)),
+                    Some(_) => match exec::namespace(py, bridge, runner) {
+                        Ok(namespace) => chain::follow(py, bridge, &namespace, &mut request, Ok(value)),
+                        Err(raised) => chain::Next::Answer(Err(Reason::raised(py, bridge, raised))),
+                    },
                 };
                 exec::conclude(py, bridge, runner, request, next);
             }
@@ -372,7 +379,7 @@ impl Job {
         if self.spawned {
             table::close(id);
         }
-        jobs::forget(id)
+        if self.kept.load(Ordering::Relaxed) { jobs::forget(id) } else { None }
     }
 
     /// Answers.

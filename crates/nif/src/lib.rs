@@ -59,6 +59,8 @@ mod runner;
 mod sandbox;
 mod select;
 mod slice;
+mod small;
+mod spare;
 mod speaker;
 mod stats;
 mod stream;

@@ -11,14 +11,16 @@ use rustler::types::tuple::get_tuple;
 use rustler::{Encoder, Env, LocalPid, ResourceArc, Term};
 
 use crate::atoms;
-use crate::beam::Mail;
+use crate::beam::{self, Mail};
 use crate::convert::Leaf;
 use crate::desk;
+use crate::small::{Kinds, Small, Word};
+use crate::spare;
 use crate::stats::STATS;
 use crate::stream::Flow;
 use crate::table::{self, Answer, Id};
 use crate::target::Target;
-use crate::task::Task;
+use crate::task::{Form, Task};
 
 /// What is asked for. The terms are those given to `py_nif:submit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,20 +46,21 @@ pub(crate) enum Op {
 struct Wait {
     id: Id,
     pid: LocalPid,
-    reference: ErlNifTerm,
     tag: Tag,
 }
 
-/// The first element of `{Tag, Ref, Result}`; without one it is `{Ref, Result}`.
+/// The first element of `{Tag, Ref, Result}`; without one it is `{Ref, Result}`. Each with the reference first.
 enum Tag {
-    None,
+    None(ErlNifTerm),
     /// None, and the caller comes for the answer, for a while.
-    Watched,
-    Word(ErlNifTerm),
-    /// That of a task, which is the reference as well.
-    Task(Box<ResourceArc<Task>>),
+    Watched(ErlNifTerm),
+    Word(ErlNifTerm, ErlNifTerm),
+    /// That of a task, which is the reference as well, and keeps the task.
+    Task(ErlNifTerm, Form),
+    /// Likewise, of a request without an environment to have terms in.
+    Small(ResourceArc<Task>),
     /// `{Good, Ref, Value}` or `{Bad, Ref, Reason}`.
-    Split(Tags),
+    Split(ErlNifTerm, Tags),
     /// The result alone, and no process is sent it. In a box, for most requests have none.
     Sink(Box<Sink>),
 }
@@ -77,8 +80,11 @@ pub(crate) enum Tags {
 /// One piece of work.
 pub(crate) struct Request {
     pub(crate) op: Op,
+    /// What the words are of a small request, which has no environment until it is answered.
+    kinds: Option<Kinds>,
+    /// The environment of the words that are terms, until it is answered.
     mail: Option<Mail>,
-    terms: [ErlNifTerm; 4],
+    words: [Word; 4],
     wait: Option<Wait>,
     /// Where it was sent to, and where it goes on.
     pub(crate) target: Target,
@@ -92,6 +98,9 @@ pub(crate) enum Piece {
     /// A stream: what it yields is sent.
     Flow(Flow),
 }
+
+/// A larger box would go from thread to thread under a lock of the allocator.
+const _: () = assert!(size_of::<Request>() <= 120);
 
 // SAFETY: the words are terms of `mail`, which is owned, or immediates; a pid is plain data.
 unsafe impl Send for Request {}
@@ -132,15 +141,28 @@ impl Request {
         let wait = id.zip(reply).map(|(id, (pid, reference, tag))| Wait {
             id,
             pid,
-            reference: mail.keep(reference),
             tag: match tag {
-                Some(tag) => Tag::Word(mail.keep(tag)),
-                None if watched => Tag::Watched,
-                None => Tag::None,
+                Some(tag) => Tag::Word(mail.keep(reference), mail.keep(tag)),
+                None if watched => Tag::Watched(mail.keep(reference)),
+                None => Tag::None(mail.keep(reference)),
             },
         });
-        let terms = terms.map(|term| mail.keep(term));
-        Some(Self { op, mail: Some(mail), terms, wait, target, piece: None })
+        let words = terms.map(|term| Word { term: mail.keep(term) });
+        Some(Self { op, kinds: None, mail: Some(mail), words, wait, target, piece: None })
+    }
+
+    /// One of a task, without an environment.
+    pub(crate) fn of_small(op: Op, small: Small, task: ResourceArc<Task>, target: Target) -> Option<Self> {
+        let id = table::open()?;
+        task.name(id);
+        let wait = Some(Wait { id, pid: task.owner(), tag: Tag::Small(task) });
+        let Small { words, kinds } = small;
+        Some(Self { op, kinds: Some(kinds), mail: None, words, wait, target, piece: None })
+    }
+
+    /// The call it is, if that is a small one.
+    pub(crate) fn small(&self) -> Option<Small> {
+        self.kinds.map(|kinds| Small { words: self.words, kinds })
     }
 
     /// One whose result, `{ok, _}` or `{error, _}`, is handed over. Its terms lie in `mail`; `caller` is whom it is done for.
@@ -153,31 +175,38 @@ impl Request {
         sink: Sink,
     ) -> Option<(Self, Id)> {
         let id = table::open()?;
-        let reference = atoms::undefined().as_c_arg();
-        let wait = Some(Wait { id, pid: caller, reference, tag: Tag::Sink(Box::new(sink)) });
-        Some((Self { op, mail: Some(mail), terms, wait, target, piece: None }, id))
+        let wait = Some(Wait { id, pid: caller, tag: Tag::Sink(Box::new(sink)) });
+        let words = terms.map(|term| Word { term });
+        Some((Self { op, kinds: None, mail: Some(mail), words, wait, target, piece: None }, id))
     }
 
     /// Has the answer put as `{Good, Ref, Value}` or `{Bad, Ref, Reason}`.
     pub(crate) fn split(&mut self, tags: Tags) {
-        if let Some(wait) = &mut self.wait {
-            wait.tag = Tag::Split(tags);
+        if let Some(wait) = &mut self.wait
+            && let Some(reference) = wait.tag.reference()
+        {
+            wait.tag = Tag::Split(reference, tags);
         }
     }
 
     /// Says which task it is. Its id is the request's.
-    pub(crate) fn belong_to(&mut self, task: ResourceArc<Task>) {
-        if let Some(wait) = &mut self.wait {
+    pub(crate) fn belong_to(&mut self, task: &Task) {
+        if let Some(wait) = &mut self.wait
+            && let Some(reference) = wait.tag.reference()
+        {
             task.name(wait.id);
-            wait.tag = Tag::Task(Box::new(task));
+            wait.tag = Tag::Task(reference, task.form());
         }
     }
 
     /// The task it is, if it is one.
     pub(crate) fn task(&self) -> Option<ResourceArc<Task>> {
-        match self.wait.as_ref()?.tag {
-            Tag::Task(ref task) => Some(ResourceArc::clone(task)),
-            Tag::None | Tag::Watched | Tag::Word(_) | Tag::Split(_) | Tag::Sink(_) => None,
+        let wait = self.wait.as_ref()?;
+        match &wait.tag {
+            // SAFETY: kept in this mail by `new`.
+            Tag::Task(reference, _) => unsafe { self.mail.as_ref()?.term(*reference) }.decode().ok(),
+            Tag::Small(task) => Some(task.clone()),
+            Tag::None(_) | Tag::Watched(_) | Tag::Word(..) | Tag::Split(..) | Tag::Sink(_) => None,
         }
     }
 
@@ -197,7 +226,7 @@ impl Request {
         match &self.wait {
             None => true,
             Some(wait) if !table::is_live(wait.id) => false,
-            Some(wait) if matches!(wait.tag, Tag::Watched) && table::is_young(wait.id) => true,
+            Some(wait) if matches!(wait.tag, Tag::Watched(_)) && table::is_young(wait.id) => true,
             Some(wait) => table::was_alive(wait.pid) || !table::cancel(wait.id),
         }
     }
@@ -207,16 +236,16 @@ impl Request {
         self.id().is_none_or(table::is_live)
     }
 
-    /// Its terms. None when it was answered, which takes the request away anyway.
+    /// Its terms. None if it has none, or was answered, which takes the request away anyway.
     pub(crate) fn terms(&self) -> Option<[Term<'_>; 4]> {
         let mail = self.mail.as_ref()?;
-        // SAFETY: kept in this mail by `new`.
-        Some(self.terms.map(|word| unsafe { mail.term(word) }))
+        // SAFETY: with a mail they are terms, which were kept in it by `new`.
+        Some(self.words.map(|word| unsafe { mail.term(word.term) }))
     }
 
     /// Whether the caller may be looking for the answer.
     pub(crate) fn is_watched(&self) -> bool {
-        self.wait.as_ref().is_some_and(|wait| matches!(wait.tag, Tag::Watched))
+        self.wait.as_ref().is_some_and(|wait| matches!(wait.tag, Tag::Watched(_)))
     }
 
     /// Answers `{ok, _}` with a small value, for the caller to find. Given back if that is not looking any more.
@@ -233,6 +262,31 @@ impl Request {
                 Err(self)
             }
         }
+    }
+
+    /// Answers `{ok, _}` with a small value, if it is a small request: by a copy, so that one environment serves many. Given back if it
+    /// is not, or if this thread may not send.
+    pub(crate) fn send_leaf(mut self, leaf: Leaf) -> Result<(), Self> {
+        let Some(Wait { id, pid, tag: Tag::Small(task) }) = &self.wait else { return Err(self) };
+        if beam::is_scheduler() {
+            return Err(self);
+        }
+        let (id, pid) = (*id, *pid);
+        let sent = spare::lend(|mail| {
+            if !table::close(id) {
+                return false;
+            }
+            let env = mail.env();
+            let result = (atoms::ok(), leaf.term(env)).encode(env);
+            let message = task.form().put(task.encode(env), result).as_c_arg();
+            mail.send_copy(pid, message);
+            true
+        });
+        let Some(sent) = sent else { return Err(self) };
+        let counter = if sent { &STATS.answered } else { &STATS.late };
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.wait = None;
+        Ok(())
     }
 
     /// Answers with the term that `result` makes.
@@ -257,8 +311,8 @@ impl Request {
         result: impl for<'a> FnOnce(Env<'a>) -> Term<'a>,
         send: impl FnOnce(Mail, LocalPid, ErlNifTerm) -> bool,
     ) {
-        let (Some(mail), wait) = (self.mail.take(), self.wait.take()) else { return };
-        let Some(wait) = wait else { return };
+        let (mail, Some(wait)) = (self.mail.take(), self.wait.take()) else { return };
+        let Some(mail) = mail.or_else(|| self.kinds.and_then(|_| Mail::new())) else { return };
         if let Tag::Sink(sink) = wait.tag {
             let word = result(mail.env()).as_c_arg();
             if table::close(wait.id) {
@@ -270,13 +324,15 @@ impl Request {
         let message = {
             let result = result(mail.env());
             // SAFETY: kept in this mail by `new`.
-            let reference = unsafe { mail.term(wait.reference) };
+            let term = |word| unsafe { mail.term(word) };
             let message = match wait.tag {
-                Tag::None | Tag::Watched => (reference, result).encode(mail.env()),
-                // SAFETY: as above.
-                Tag::Word(tag) => (unsafe { mail.term(tag) }, reference, result).encode(mail.env()),
-                Tag::Task(task) => task.put(reference, result),
-                Tag::Split(tags) => tags.put(reference, result),
+                Tag::None(reference) | Tag::Watched(reference) => {
+                    (term(reference), result).encode(mail.env())
+                }
+                Tag::Word(reference, tag) => (term(tag), term(reference), result).encode(mail.env()),
+                Tag::Task(reference, form) => form.put(term(reference), result),
+                Tag::Small(task) => task.form().put(task.encode(mail.env()), result),
+                Tag::Split(reference, tags) => tags.put(term(reference), result),
                 Tag::Sink(_) => result,
             };
             message.as_c_arg()
@@ -286,6 +342,20 @@ impl Request {
             STATS.answered.fetch_add(1, Ordering::Relaxed);
         } else {
             STATS.late.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Tag {
+    /// The reference, a term of the mail.
+    fn reference(&self) -> Option<ErlNifTerm> {
+        match self {
+            Self::None(reference)
+            | Self::Watched(reference)
+            | Self::Word(reference, _)
+            | Self::Task(reference, _)
+            | Self::Split(reference, _) => Some(*reference),
+            Self::Small(_) | Self::Sink(_) => None,
         }
     }
 }

@@ -7,6 +7,7 @@ use rustler::{Atom, Encoder, Env, Error, LocalPid, NifResult, ResourceArc, Term}
 use crate::atoms;
 use crate::desk;
 use crate::request::{Op, Piece, Request};
+use crate::small::Small;
 use crate::stream::{Flow, Stream};
 use crate::table::Id;
 use crate::target::Target;
@@ -107,10 +108,19 @@ impl Copies for TaskStart {
         let tag: Atom = tag.decode()?;
         let task = ResourceArc::new(Task::new(env.pid(), tag));
         let reference = task.encode(env);
-        let reply = Some((env.pid(), reference, None));
-        let request = Request::new(op(operation)?, [first, second, third, fourth], reply, target.clone());
-        let Some(mut request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
-        request.belong_to(task);
+        let (op, terms) = (op(operation)?, [first, second, third, fourth]);
+        let request = match Small::of(op, terms) {
+            Some(small) => Request::of_small(op, small, task, target.clone()),
+            None => {
+                let reply = Some((env.pid(), reference, None));
+                let request = Request::new(op, terms, reply, target.clone());
+                request.map(|mut request| {
+                    request.belong_to(&task);
+                    request
+                })
+            }
+        };
+        let Some(request) = request else { return Ok((atoms::error(), atoms::overloaded()).encode(env)) };
         match target.accept(request) {
             Ok(()) => Ok(reference),
             Err(reason) => Ok((atoms::error(), reason).encode(env)),

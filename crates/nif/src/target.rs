@@ -38,14 +38,15 @@ impl Target {
         if term.is_atom() {
             return Ok(if atoms::subinterp() == term { Self::Apart } else { Self::Pool });
         }
+        // Loops first: thousands of tasks may be handed over at once.
+        if let Ok(event_loop) = term.decode() {
+            return Ok(Self::Loop(event_loop));
+        }
         if let Ok(context) = term.decode() {
             return Ok(Self::Context(context));
         }
         if let Ok(binding) = term.decode() {
             return Ok(Self::Binding(binding));
-        }
-        if let Ok(event_loop) = term.decode() {
-            return Ok(Self::Loop(event_loop));
         }
         if let Ok((_nested, event_loop)) = term.decode::<(Atom, ResourceArc<EventLoop>)>() {
             return Ok(Self::Nested(event_loop));

@@ -12,22 +12,34 @@ use crate::table::Id;
 pub(crate) struct Task {
     id: AtomicU64,
     owner: LocalPid,
+    form: Form,
+}
+
+/// How the answer of a task is put.
+#[derive(Clone, Copy)]
+pub(crate) struct Form {
     tag: Atom,
-    /// The answer is put as `{py_result, Ref, Value}` or `{py_error, Ref, Reason}`.
+    /// As `{py_result, Ref, Value}` or `{py_error, Ref, Reason}`.
     split: bool,
 }
 
-impl Task {
-    pub(crate) fn new(owner: LocalPid, tag: Atom) -> Self {
-        Self { id: AtomicU64::new(0), owner, tag, split: tag == atoms::py_result() }
-    }
-
-    /// Its answer as it is sent.
-    pub(crate) fn put<'a>(&self, reference: Term<'a>, result: Term<'a>) -> Term<'a> {
+impl Form {
+    /// The answer as it is sent.
+    pub(crate) fn put<'a>(self, reference: Term<'a>, result: Term<'a>) -> Term<'a> {
         if self.split {
             return Tags::Result.put(reference, result);
         }
         (self.tag, reference, result).encode(result.get_env())
+    }
+}
+
+impl Task {
+    pub(crate) fn new(owner: LocalPid, tag: Atom) -> Self {
+        Self { id: AtomicU64::new(0), owner, form: Form { tag, split: tag == atoms::py_result() } }
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        self.form
     }
 
     /// Says which request it is, before anybody else knows the task.

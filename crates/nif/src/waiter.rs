@@ -71,7 +71,7 @@ pub(crate) fn closed(id: Id, known: Option<Known>) {
     match known {
         Some(Known::Task(task)) if table::cancel(id) => {
             let env = mail.env();
-            let word = task.put(task.encode(env), reason.encode(env)).as_c_arg();
+            let word = task.form().put(task.encode(env), reason.encode(env)).as_c_arg();
             mail.send(task.owner(), word);
         }
         Some(Known::Task(_)) => {}

@@ -36,6 +36,8 @@ pub struct Loop {
     pub(crate) task_factory: ObjCell,
     /// A future that is done.
     pub(crate) done: ObjCell,
+    /// The keywords of the tasks that begin at once: the same for all of them.
+    pub(crate) keywords: ObjCell,
     pub(crate) transports: Guarded<Table>,
 }
 
@@ -52,6 +54,7 @@ confined!(Loop {
     scratch,
     task_factory,
     done,
+    keywords,
     transports
 });
 
@@ -60,6 +63,7 @@ impl Traverse for Loop {
         self.state.traverse(visit)?;
         self.task_factory.traverse(visit)?;
         self.done.traverse(visit)?;
+        self.keywords.traverse(visit)?;
         self.native.traverse(visit)?;
         self.tls.traverse(visit)
     }
@@ -68,6 +72,7 @@ impl Traverse for Loop {
         self.state.clear(py);
         self.task_factory.clear(py);
         self.done.clear(py);
+        self.keywords.clear(py);
     }
 }
 
@@ -161,6 +166,7 @@ impl Loop {
             scratch: Guarded::default(),
             task_factory: ObjCell::empty(),
             done: ObjCell::empty(),
+            keywords: ObjCell::empty(),
             transports: Guarded::default(),
         })
     }
@@ -248,6 +254,7 @@ impl Loop {
         this.closed.store(true, Relaxed);
         drop(this.scratch.with(py, std::mem::take)?);
         this.done.clear(py);
+        this.keywords.clear(py);
         let mut state = this.state.with(py, std::mem::take)?;
         // Outside of the guard: callbacks have destructors.
         state.forget(py)

@@ -26,6 +26,9 @@ interned! {
         fileno,
         set_result,
         erlang,
+        name,
+        loop_name = "loop",
+        eager_start,
         future_class = "Future",
         task_class = "Task",
         ensure_no_transport = "_ensure_fd_no_transport",
@@ -78,7 +81,8 @@ pub struct Native {
     pub(crate) future_names: Fixed,
     pub(crate) task_names: Fixed,
     pub(crate) factory_names: Fixed,
-    pub(crate) eager_names: Fixed,
+    /// asyncio's own class of tasks, whatever others have put in its place; `None` if it is not written in C.
+    pub(crate) c_task: Fixed,
 }
 
 confined!(Native {
@@ -108,7 +112,7 @@ confined!(Native {
     future_names,
     task_names,
     factory_names,
-    eager_names
+    c_task
 });
 
 impl Traverse for Native {
@@ -121,6 +125,7 @@ impl Traverse for Native {
         self.asyncio_handle.traverse(visit)?;
         self.futures.traverse(visit)?;
         self.tasks.traverse(visit)?;
+        self.c_task.traverse(visit)?;
         self.asyncio_threadsafe_handle.traverse(visit)?;
         self.asyncio_timer_handle.traverse(visit)?;
         self.sock.traverse(visit)?;
@@ -210,7 +215,13 @@ impl Module for Native {
             future_names: keywords(py, [c"loop"])?,
             task_names: keywords(py, [c"loop", c"name", c"context"])?,
             factory_names: keywords(py, [c"name", c"context"])?,
-            eager_names: keywords(py, [c"loop", c"eager_start"])?,
+            c_task: match import_from(py, c"asyncio.tasks", c"_CTask") {
+                Ok(class) => class.into(),
+                Err(raised) => {
+                    raised.clear(py);
+                    Owned::none(py).into()
+                }
+            },
         })
     }
 }

@@ -45,14 +45,49 @@ impl Loop {
         let task = native.task(py)?;
         if native.transport.version < EAGER {
             let queued = this.state.with(py, |state| state.ready.len())?;
-            // A name of its own would be a text to format, before anybody has asked for it.
-            let args = [coroutine, this.object(), native.names.erlang.borrow(), Borrowed::none(py)];
-            let made = task.call_names(py, &args, &native.task_names)?;
+            let made = Self::make_task(py, this, &task, coroutine)?;
             Self::take_first_step(py, this, queued)?;
             return Ok(made);
         }
-        let eager = Owned::bool(py, true);
-        task.call_names(py, &[coroutine, this.object(), eager.borrow()], &native.eager_names)
+        Self::make_task(py, this, &task, coroutine)
+    }
+
+    /// A task with the keywords of those that begin at once. The class of asyncio's own is given one dict for all of them, which it
+    /// reads and does not keep; any other class a fresh one each time.
+    fn make_task(
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        class: &Owned,
+        coroutine: Borrowed<'_>,
+    ) -> PyResult<Owned> {
+        let native = this.native();
+        let args = Owned::tuple_of(py, &[coroutine])?;
+        if !class.is(&native.c_task) {
+            let keywords = Self::task_keywords(py, this)?;
+            return class.call_tuple(py, &args, Some(&keywords));
+        }
+        let keywords = match this.keywords.get(py) {
+            Some(keywords) => keywords,
+            None => {
+                let keywords = Self::task_keywords(py, this)?;
+                this.keywords.set(py, keywords.clone_ref(py));
+                keywords
+            }
+        };
+        class.call_tuple(py, &args, Some(&keywords))
+    }
+
+    fn task_keywords(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
+        let native = this.native();
+        let keywords = Owned::dict(py)?;
+        keywords.dict_set(py, &native.names.loop_name, &this.object())?;
+        if native.transport.version < EAGER {
+            // A name of its own would be a text to format, before anybody has asked for it.
+            keywords.dict_set(py, &native.names.name, &native.names.erlang)?;
+        } else {
+            keywords.dict_set(py, &native.names.eager_start, &Owned::bool(py, true))?;
+        }
+        Ok(keywords)
     }
 
     /// Takes the first step of a new task, for Pythons in which a task cannot do that itself: it is the only thing that was

@@ -24,6 +24,20 @@ impl Obj {
         Ok(unsafe { Owned::from_ptr_or_none(py, found) })
     }
 
+    /// What a plain module has in its namespace by this name: `self.name`, for all names that a module's class does not have itself,
+    /// which begin with two underscores. `None` for what is not there, and for any other object.
+    #[inline]
+    pub fn module_get(&self, py: Attached<'_>, name: &impl AsObj) -> PyResult<Option<Owned>> {
+        // SAFETY: attached, alive; a module of the very class keeps its dict for as long as it lives.
+        let names = unsafe {
+            if ffi::PyModule_CheckExact(self.as_ptr()) == 0 {
+                return Ok(None);
+            }
+            Borrowed::from_ptr(py, ffi::PyModule_GetDict(self.as_ptr()))
+        };
+        names.map_or(Ok(None), |names| names.dict_get(py, name))
+    }
+
     /// `self.name` for a name known at compile time; for rare paths, as it makes the string anew.
     pub fn getattr_str(&self, py: Attached<'_>, name: &CStr) -> PyResult<Owned> {
         // SAFETY: attached, alive, NUL-terminated.
