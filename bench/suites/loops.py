@@ -15,7 +15,7 @@ OUTSIDE = {"outside": "erlang", "uvloop": "uvloop", "rloop": "rloop"}
 _NOTES = {
     FLOOR: "a coroutine stepped in C on a dirty scheduler: no task, no loop, no timeout",
     NOTHING: "nobody calls Python",
-    BARE: "a bare thread of C doing the same: a queue and an `asyncio.Task` for each; or `epoll_wait` and a call",
+    BARE: "a bare thread of C: a queue and an `asyncio.Task` for each, or `epoll_wait` and a call",
     WORKER: "a loop of callback ids: a message to a process, no Python",
     "outside": "our loop without the VM",
     "beam": "no thread: the BEAM waits for the loop",
