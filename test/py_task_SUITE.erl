@@ -15,6 +15,7 @@
          what_a_module_makes_up_is_found/1,
          a_module_need_not_be_one/1,
          a_class_in_place_of_asyncios_tasks_makes_them/1,
+         a_task_that_was_given_up_is_not_answered_by_what_it_returns/1,
          queued_tasks_are_answered_once_when_their_loop_ends/1,
          queued_tasks_of_a_dead_caller_never_begin/1,
          messages_to_the_dead_take_nothing_along/1,
@@ -109,6 +110,12 @@ source() ->
     "async def holds(listener):\n"
     "    erlang.send(listener, 'holding')\n"
     "    erlang.call('tasks_hold')\n"
+    "async def stubborn():\n"
+    "    try:\n"
+    "        erlang.call('tasks_hold')\n"
+    "    except BaseException:\n"
+    "        pass\n"
+    "    return 5\n"
     "begun = []\n"
     "async def begins(number):\n"
     "    begun.append(number)\n"
@@ -207,6 +214,19 @@ held(Fun) ->
     receive {py_loop, Tag, ended} -> ok end,
     ok = py:unregister_function(tasks_hold),
     Result.
+
+a_task_that_was_given_up_is_not_answered_by_what_it_returns(_Config) ->
+    Self = self(),
+    ok = py:register_function(tasks_hold, fun([]) -> Self ! held, receive never -> ok end end),
+    [begin
+         Ref = py_event_loop:create_task(Module, stubborn, []),
+         receive held -> ok end,
+         {error, timeout} = py_event_loop:await(Ref, 0),
+         %% Begun after it, and so answered after it.
+         {ok, 0} = task(gives, [3]),
+         receive {async_result, Ref, Answer} -> error(Answer) after 0 -> ok end
+     end || Module <- [tasks_under_test, <<"tasks_under_test">>]],
+    ok = py:unregister_function(tasks_hold).
 
 queued_tasks_are_answered_once_when_their_loop_ends(_Config) ->
     Refs = held(fun({ok, Loop} = Found, GoOn) ->
