@@ -26,6 +26,7 @@
          code_that_swallows_the_interrupt_is_stopped/1,
          an_interrupt_never_hits_the_next_request/1,
          an_interrupt_does_not_hit_a_thread_that_is_being_started/1,
+         an_interrupt_leaves_nothing_locked/1,
          w5_nothing_is_left_in_the_mailbox/1,
          a_dead_caller_frees_its_context/1,
          queued_requests_of_the_dead_are_skipped/1,
@@ -248,6 +249,34 @@ an_interrupt_does_not_hit_a_thread_that_is_being_started(_Config) ->
                           "        thread.join()\n"),
     [{error, timeout} = py:call('__main__', start_many, [], #{}, 1 + N rem 3) || N <- lists:seq(1, 300)],
     py_test:wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end).
+
+%% Who waits for it would wait for ever: a block that is entered is left, however its beginning and an interrupt meet.
+an_interrupt_leaves_nothing_locked(_Config) ->
+    ok = py_test:module("locking",
+        "import threading\n"
+        "shared = threading.Lock()\n"
+        "locks = [shared]\n"
+        "def enter(lock):\n"
+        "    while True:\n"
+        "        with lock: pass\n"
+        "def own_lock():\n"
+        "    locks.append(threading.Lock())\n"
+        "    enter(locks[-1])\n"
+        "def own_condition():\n"
+        "    locks.append(threading.Lock())\n"
+        "    enter(threading.Condition(locks[-1]))\n"
+        "def shared_lock():\n"
+        "    enter(shared)\n"
+        "def left_locked():\n"
+        "    return sum(lock.locked() for lock in locks)\n"),
+    %% Python's own `__enter__` and `__exit__` are code like any other up to 3.13.
+    {ok, Spares} = py:eval("__import__('sys').version_info >= (3, 14)"),
+    Functions = [own_lock, shared_lock | [own_condition || Spares]],
+    Calls = fun(Function) -> [{error, timeout} = py:call(locking, Function, [], #{}, 1 + N rem 3) || N <- lists:seq(1, 200)] end,
+    Callers = [spawn_monitor(fun() -> Calls(Function) end) || Function <- Functions],
+    [receive {'DOWN', Ref, process, Pid, Why} -> normal = Why end || {Pid, Ref} <- Callers],
+    py_test:wait_until(fun() -> maps:get(idle, py:stats()) =:= py:num_workers() end),
+    {ok, 0} = py:call(locking, left_locked, []).
 
 w5_nothing_is_left_in_the_mailbox(_Config) ->
     [case py:eval("sum(range(2000))", #{}, T rem 2) of

@@ -64,6 +64,7 @@ mod spare;
 mod speaker;
 mod stats;
 mod stream;
+mod strike;
 mod submit;
 mod table;
 mod target;

@@ -10,7 +10,7 @@ use std::cell::OnceCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use pyrt::{Attached, Obj, Owned, Remote, raise_in_thread, thread_ident};
+use pyrt::{Attached, Obj, Owned, Remote, thread_ident};
 use rustler::{Env, LocalPid, Monitor, Resource, ResourceArc};
 
 use crate::bridge::Bridge;
@@ -20,6 +20,7 @@ use crate::inbox::lock;
 use crate::jobs;
 use crate::realm::Realm;
 use crate::stats::STATS;
+use crate::strike::Aim;
 use crate::table::Id;
 use crate::waiter::{self, Known};
 use crate::watch;
@@ -67,6 +68,8 @@ pub(crate) struct Runner {
     /// How often it asked not to be interrupted for a moment, under the stack's lock, and whether it was to be meanwhile.
     held: AtomicUsize,
     due: AtomicBool,
+    /// How an interrupt gets there.
+    pub(crate) aim: Aim,
 }
 
 static RUNNERS: Mutex<Vec<Weak<Runner>>> = Mutex::new(Vec::new());
@@ -98,6 +101,7 @@ impl Runner {
             stopped,
             held: AtomicUsize::new(0),
             due: AtomicBool::new(false),
+            aim: Aim::default(),
         });
         let mut all = lock(&RUNNERS);
         all.retain(|other| other.strong_count() > 0);
@@ -166,7 +170,7 @@ impl Runner {
         let stack = lock(&runner.stack);
         runner.held.fetch_add(1, Ordering::Relaxed);
         if stack.iter().any(|level| matches!(level, Level::Running(frame) if frame.interrupted)) {
-            raise_in_thread(py, runner.ident, None);
+            runner.take_back(py);
             runner.due.store(true, Ordering::Relaxed);
         }
     }
@@ -229,7 +233,7 @@ impl Runner {
         let mut stack = lock(&self.stack);
         let level = stack.pop();
         if matches!(&level, Some(Level::Running(Frame { interrupted: true, .. }))) {
-            raise_in_thread(py, self.ident, None);
+            self.take_back(py);
         }
         drop(stack);
         drop(level);
@@ -269,7 +273,7 @@ impl Runner {
     }
 
     /// Has `class` raised in the thread, or its wait broken off, if the request is still there.
-    pub(crate) fn interrupt(&self, py: Attached<'_>, id: Id, class: &Obj) -> bool {
+    pub(crate) fn interrupt(self: &Arc<Self>, py: Attached<'_>, id: Id, class: &Obj) -> bool {
         let mut stack = lock(&self.stack);
         let mut found = false;
         for level in stack.iter_mut() {
@@ -295,7 +299,7 @@ impl Runner {
                 if let Some(Level::Running(frame)) = stack.last_mut() {
                     frame.interrupted = true;
                 }
-                raise_in_thread(py, self.ident, Some(class));
+                self.strike(py, class);
             }
         }
         true

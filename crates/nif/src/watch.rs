@@ -5,7 +5,7 @@
 //! request, by a cancellation or by a letter.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,9 @@ const QUIET: u32 = 20;
 /// Code that swallows an interrupt gets another one after this, and then after twice that.
 const AGAIN: Duration = Duration::from_millis(20);
 const AGAIN_AT_MOST: Duration = Duration::from_millis(500);
+/// How often, and after which time, an interrupt is called for again that has not struck.
+const INSISTING: u32 = 40;
+const BREATH: Duration = Duration::from_micros(50);
 const UNSTOPPABLE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
@@ -225,7 +228,18 @@ pub(crate) fn strike(py: Attached<'_>, bridge: &Bridge, id: Id) {
         let here = runner.realm().is_some_and(|realm| *realm.interpreter() == bridge.home);
         if here && runner.interrupt(py, id, &class) {
             nudge(py, bridge, runner.ident);
+            insist(py, bridge, &runner);
         }
+    }
+}
+
+/// Sees to it for a while that an interrupt strikes. Afterwards it is tried anew, less and less often.
+fn insist(py: Attached<'_>, bridge: &Bridge, runner: &Arc<Runner>) {
+    for _ in 0..INSISTING {
+        if !runner.strike_again(py) {
+            return;
+        }
+        bridge.home.detach(py, || std::thread::sleep(BREATH));
     }
 }
 

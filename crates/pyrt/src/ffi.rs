@@ -2,6 +2,8 @@
 //!
 //! Everything here needs an attached thread unless a caller says otherwise.
 
+#[cfg(Py_3_14)]
+use core::ffi::c_void;
 use core::ffi::{c_char, c_int};
 
 pub(crate) use pyo3_ffi::compat::{PyDict_GetItemRef, PyObject_GetOptionalAttr, PyWeakref_GetRef};
@@ -29,4 +31,13 @@ unsafe extern "C" {
     #[cfg(not(Py_3_13))]
     #[link_name = "_Py_IsFinalizing"]
     pub(crate) fn Py_IsFinalizing() -> c_int;
+
+    /// `Py_AddPendingCall` for any thread of an interpreter. Private, but exported; the public one is for the main thread only.
+    #[cfg(Py_3_14)]
+    pub(crate) fn _PyEval_AddPendingCall(
+        interpreter: *mut PyInterpreterState,
+        function: unsafe extern "C" fn(*mut c_void) -> c_int,
+        argument: *mut c_void,
+        flags: c_int,
+    ) -> c_int;
 }

@@ -136,6 +136,8 @@ mod method;
 mod module;
 mod number;
 mod object;
+#[cfg(Py_3_14)]
+mod passing;
 mod raised;
 mod remote;
 mod runtime;
@@ -169,6 +171,8 @@ pub use layout::{CallSlot, DictSlot, Offset, WeakSlot};
 pub use method::{Function, Method, Property};
 pub use module::{Module, ModuleDef, StateRef, add};
 pub use object::{AsObj, Borrowed, Obj, Owned};
+#[cfg(Py_3_14)]
+pub use passing::{InPassing, Place, in_passing, place};
 pub use raised::{PyResult, Raised};
 pub use remote::Remote;
 pub use runtime::{
