@@ -96,9 +96,10 @@ impl<T> Inbox<T> {
         self.has_items() || self.nudged.load(Ordering::Acquire)
     }
 
-    /// The owner has looked around: a nudge from before is done with.
+    /// The owner looks around now: a nudge from before is done with.
     pub(crate) fn heed(&self) {
-        self.nudged.store(false, Ordering::Release);
+        // In one step: with a plain store the looks that follow may come before it, and a nudge in between would be lost to both.
+        self.nudged.swap(false, Ordering::AcqRel);
     }
 
     /// Parks the owner until there is. Detached threads only.
