@@ -76,10 +76,12 @@ async def forever(*args):
 
 async def counted(item, *others):
     global now, most
-    now += 1
-    most = max(most, now)
+    with lock:
+        now += 1
+        most = max(most, now)
     await asyncio.sleep(0.002)
-    now -= 1
+    with lock:
+        now -= 1
     return item * 10
 
 def mark(name, *args):

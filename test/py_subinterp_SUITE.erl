@@ -3,7 +3,7 @@
 
 -include_lib("stdlib/include/assert.hrl").
 
--export([all/0, init_per_suite/1, end_per_suite/1]).
+-export([all/0, init_per_suite/1, end_per_suite/1, log/2]).
 -export([the_mode_is_detected/1,
          a_python_without_a_gil_stays_so/1,
          who_falls_back_says_so/1,
@@ -91,19 +91,43 @@ the_mode_is_detected(_Config) ->
            end,
     {ok, Says} = eval_anywhere("__import__('erlang').detect_mode().value").
 
+%% All modules of ours are imported: one that is not made for it would have Python turn the GIL on again.
 a_python_without_a_gil_stays_so(_Config) ->
-    case mode() of
-        free_threaded ->
-            ok = py:exec("import erlang, erlang._native, erlang._beam, erlang_loop, erlang_asyncio, sys"),
-            {ok, false} = py:eval("sys._is_gil_enabled()");
-        _ ->
-            ok
-    end.
+    ok = py:exec("import erlang, erlang_asyncio, erlang_loop, importlib, pkgutil, sys\n"
+                 "def import_all():\n"
+                 "    names = {'erlang._native', 'erlang._web', 'erlang._bridge'}\n"
+                 "    for package in (erlang, erlang_asyncio, erlang_loop):\n"
+                 "        names |= {m.name for m in pkgutil.walk_packages(package.__path__, package.__name__ + '.')}\n"
+                 "    names.discard('erlang.__main__')\n"
+                 "    return [importlib.import_module(name).__name__ for name in sorted(names)]\n"),
+    {ok, Names} = py:eval("import_all()"),
+    [true = lists:member(Name, Names) || Name <- [<<"erlang._bridge">>, <<"erlang._web">>, <<"erlang.dag">>, <<"erlang.reply">>]],
+    {ok, Enabled} = py:eval("getattr(sys, '_is_gil_enabled', lambda: True)()"),
+    {ok, Built} = py:eval("not __import__('sysconfig').get_config_var('Py_GIL_DISABLED')"),
+    ?assertEqual(Built, Enabled).
 
 who_falls_back_says_so(_Config) ->
     #{mode := Mode, parallel := Parallel, fallback := Fallback} = py_subinterp_pool:get_stats(),
     ?assertEqual(Mode =/= multi_executor, Parallel),
-    ?assertEqual(Mode =:= multi_executor, Fallback).
+    ?assertEqual(Mode =:= multi_executor, Fallback),
+    %% And so does the log, at the first time.
+    _ = persistent_term:erase({py_subinterp_pool, told}),
+    ok = logger:add_handler(?MODULE, ?MODULE, #{level => notice, config => self()}),
+    try
+        [{ok, [2.0]} = py:parallel([{math, sqrt, [4]}]) || _ <- [1, 2]],
+        Told = [Text || Text <- told(), re:run(Text, "parallel calls take turns") =/= nomatch],
+        ?assertEqual(case Fallback of true -> 1; false -> 0 end, length(Told))
+    after
+        ok = logger:remove_handler(?MODULE)
+    end.
+
+%% Called by `logger', in the process that logs.
+log(#{msg := {string, Text}}, #{config := Pid}) -> Pid ! {told, Text};
+log(#{msg := {Format, Args}}, #{config := Pid}) when is_list(Args) -> Pid ! {told, io_lib:format(Format, Args)};
+log(_Event, _Handler) -> ok.
+
+told() ->
+    receive {told, Text} -> [Text | told()] after 0 -> [] end.
 
 %% Each waits until the other has come.
 parallel_calls_meet(_Config) ->
@@ -302,13 +326,20 @@ a_killed_interpreter_takes_its_threads_with_it(_Config) ->
                         "    global pid\n"
                         "    pid = owner\n"
                         "    for task in (spin, wait, ask): threading.Thread(target=task).start()\n"),
-          ok = py:register_function(never, fun([]) -> receive after infinity -> ok end end),
+          Self = self(),
+          ok = py:register_function(never, fun([]) -> Self ! {asked, self()}, receive go_on -> too_late end end),
           {ok, none} = py_request:call(Context, call, {'__main__', start}, [self()], #{}, 60000),
+          Asked = receive {asked, Pid} -> monitor(process, Pid), Pid after 60000 -> error(not_asked) end,
           [receive {alive, What} -> ok after 60000 -> error({not_alive, What}) end || What <- [<<"spins">>, <<"waits">>, <<"asks">>]],
           ok = py_nif:context_close(Context),
           py_test:wait_until(fun() -> interpreters() =:= 2 end, 12000),
           Expected = case ends() of true -> Left; false -> Left + 1 end,
           Expected = left(),
+          %% The function that a thread of it waited for is told that nobody does any more, and nothing else happens.
+          #{late_callbacks := Late} = py:stats(),
+          Asked ! go_on,
+          receive {'DOWN', _, process, Asked, Why} -> ?assertEqual(normal, Why) after 60000 -> error(does_not_end) end,
+          ?assertEqual(Late + 1, maps:get(late_callbacks, py:stats())),
           {ok, 3.0} = py_subinterp_pool:call(math, sqrt, [9], #{}, 60000),
           [ok = py:unregister_function(Name) || Name <- [alive, never]]
       end).

@@ -19,6 +19,7 @@
          tasks_are_spawned_on_the_loop_of_their_interpreter/1,
          replies_come_to_where_they_are_awaited/1,
          a_loop_that_computes_holds_no_other_up/1,
+         the_memory_limit_is_that_of_the_environment/1,
          a_loop_that_is_killed_takes_everything_with_it/1,
          a_bad_option_is_refused/1]).
 
@@ -26,7 +27,8 @@ all() ->
     py_test:cases(?MODULE).
 
 init_per_suite(Config) ->
-    ok = py_test:start([{event_loop_pool, subinterp}, {event_loop_pool_size, 2}, {num_subinterp_workers, 1}]),
+    ok = py_test:start([{event_loop_pool, subinterp}, {event_loop_pool_size, 2}, {num_subinterp_workers, 1},
+                        {subinterp_memory_limit, 128 bsl 20}]),
     ok = define(),
     Config.
 
@@ -225,6 +227,17 @@ a_loop_that_computes_holds_no_other_up(_Config) ->
     {error, interrupted} = py:await(Busy, 60000),
     {ok, 3.0} = run(One, math, sqrt, [9]),
     ok = py:unregister_function(begun).
+
+%% Of each loop and each worker, and not of the main interpreter.
+the_memory_limit_is_that_of_the_environment(_Config) ->
+    Code = <<"len(bytearray(160 << 20))">>,
+    {ok, 167772160} = py:eval(Code),
+    Calls = [fun() -> run(Loop, builtins, eval, [Code, #{}]) end || Loop <- loops()],
+    [case {isolated(), Call()} of
+         {true, {error, {'MemoryError', Text}}} -> {match, _} = re:run(Text, "134217728 bytes \\(subinterp_memory_limit\\)");
+         {false, Result} -> ?assertEqual({ok, 167772160}, Result)
+     end || Call <- [fun() -> py_subinterp_pool:call(builtins, eval, [Code, #{}]) end | Calls]],
+    [{ok, 3.0} = run(Loop, math, sqrt, [9]) || Loop <- loops()].
 
 %% Its threads and tasks, what it listens to and waits for. Another one comes.
 a_loop_that_is_killed_takes_everything_with_it(_Config) ->

@@ -4,12 +4,16 @@ runs it.
 """
 
 import asyncio
+import importlib
+import pkgutil
 import sys
 import threading
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import erlang
+import erlang_asyncio
+import erlang_loop
 
 THREADS = 4
 
@@ -56,8 +60,23 @@ async def talk(number: int) -> None:
             await writer.wait_closed()
 
 
+def ours() -> Iterator[str]:
+    """All modules of ours that are to be had outside of the Erlang VM."""
+    for package in (erlang, erlang_asyncio, erlang_loop):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if found.name == "erlang.__main__":
+                continue
+            try:
+                importlib.import_module(found.name)
+            except ModuleNotFoundError as error:
+                assert error.name == "erlang._bridge", error
+            else:
+                yield found.name
+
+
 class FreeThreaded(unittest.TestCase):
-    def test_the_import_leaves_the_gil_off(self) -> None:
+    def test_importing_everything_leaves_the_gil_off(self) -> None:
+        assert {"erlang._native", "erlang._web", "erlang._serve", "erlang.reply"} <= {*ours()}
         assert not gil_enabled()
         assert erlang.detect_mode() is erlang.ExecutionMode.FREE_THREADED
 
