@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
-from . import _apps, _bridge, _run, _spawn, _streams
+from . import _apps, _bridge, _run, _spawn, _streams, _tasks
 from ._loop import ErlangEventLoop
 
 T = TypeVar("T")
@@ -41,6 +41,7 @@ def turns(loop: ErlangEventLoop, seconds: float) -> int:
 
     A loop that was stopped, or that an exception has ended, is closed.
     """
+    _tasks.look_everywhere()
     try:
         pause = loop._run(loop._run_ready, seconds)
     except BaseException:
