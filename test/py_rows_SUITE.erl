@@ -539,8 +539,8 @@ s2_a_path_is_a_path_and_no_command(Config) ->
     end,
     %% A directory of such a name is just that.
     Odd = filename:join(Dir, "odd ' name; $(x) `y` \"z\""),
-    {ok, [Major, Minor]} = py:eval("list(__import__('sys').version_info[:2])"),
-    Packages = filename:join([Odd, "lib", io_lib:format("python~b.~b", [Major, Minor]), "site-packages"]),
+    Base = maps:from_list([{Name, list_to_binary(Odd)} || Name <- [base, platbase]]),
+    {ok, Packages} = py:call(sysconfig, get_path, [<<"purelib">>, <<"venv">>, Base]),
     ok = filelib:ensure_dir(filename:join(Packages, "x")),
     ok = file:write_file(filename:join(Odd, "pyvenv.cfg"), "home = /usr\n"),
     ok = file:write_file(filename:join(Packages, "in_an_odd_place.py"), "here = 1\n"),
