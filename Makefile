@@ -155,7 +155,7 @@ test-loom: setup ## the hand-shakes, under every interleaving loom can find
 test-tools: setup ## the tests of tools/, bench/ and this Makefile
 	$(VENV)/python -m pytest $(wildcard pytests/tools pytests/bench)
 
-test-tsan: setup ## the tests of evloop and waiters under ThreadSanitizer, where this machine can
+test-tsan: setup ## the tests of evloop, waiters and dag under ThreadSanitizer, where this machine can
 	tools/tsan.sh
 
 test-valgrind: setup ## the native paths under valgrind's memcheck: most of an hour

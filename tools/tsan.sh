@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Owns the ThreadSanitizer run: the tests of the crates named below, every memory access of theirs watched for data races. A test
-# that cannot be run so, for it weighs memory or measures time, stays out by `cfg(not(tsan))`.
+# that cannot be run so, for it weighs memory or measures time, or has one thread only, stays out by `cfg(not(tsan))`.
 #
 #   tsan.sh [--probe | arguments for cargo test]
 #
@@ -30,6 +30,6 @@ echo "tsan: $(rustc --version), standard library instrumented, from $std"
 
 # Cargo looks for std in the sysroot; this is its one way to be told of another place.
 [[ $std == "$sysroot"/* ]] || export __CARGO_TESTS_ONLY_SRC_ROOT=$std
-(($#)) || set -- -p evloop -p waiters --lib --tests
+(($#)) || set -- -p evloop -p waiters -p dag --lib --tests
 RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread --cfg tsan" \
     "$CARGO" test -Zbuild-std --target "$host" --target-dir target/tsan "$@"

@@ -1,4 +1,6 @@
 //! What a graph is refused for, and what it is told.
+// One thread: for ThreadSanitizer there is nothing to see.
+#![cfg(not(tsan))]
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -23,6 +23,7 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
             return;
         }
         let Some(state) = self.this.upgrade() else { return };
+        let which = self.which();
         lock(&self.seat(node).place).stage = Stage::Running;
         let inputs = Inputs { state: self, nodes: self.plan.inputs.of(node) };
         let values: Vec<V> = inputs.iter().cloned().collect();
@@ -40,11 +41,12 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
         // What was refused has dropped its ticket, and is over.
         let Some(task) = spawned else { return };
         let mut place = lock(&self.seat(node).place);
-        if let Stage::Running = place.stage {
+        // It may be over, and the next run here already.
+        if let (Stage::Running, true) = (&place.stage, place.run == which.run) {
             place.stage = Stage::Task(task);
         }
         drop(place);
-        self.look_again(node, ctx);
+        self.look_again(node, which, ctx);
     }
 
     pub(crate) fn loop_is_down(&self) -> Option<NodeError> {

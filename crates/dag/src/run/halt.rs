@@ -22,7 +22,7 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
         end.failure = Some(error.clone());
         let first = end.first.take();
         drop(end);
-        let hard = self.is_hard();
+        let hard = self.is_hard(self.setup().mode);
         if hard {
             self.deliver(run, Err(error));
         }
@@ -33,7 +33,7 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
             ctx.todo.extend(nodes.map(|node| Todo::Skip(*node, NodeError::Cancelled)));
         }
         for (node, _) in &self.plan.terms {
-            self.revoke(*node, hard, &mut ctx);
+            self.revoke(*node, run, hard, &mut ctx);
         }
         self.drain(&mut ctx);
         if self.done.fetch_or(HALTED, Ordering::AcqRel) == self.nodes() {
@@ -42,9 +42,9 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
         true
     }
 
-    /// Whether a halted run is not to wait for what runs.
-    pub(crate) fn is_hard(&self) -> bool {
-        self.setup().mode != Mode::Drain || !matches!(lock(&self.end).failure, Some(RunError::Node { .. }))
+    /// Whether a halted run of this mode is not to wait for what runs.
+    pub(crate) fn is_hard(&self, mode: Mode) -> bool {
+        mode != Mode::Drain || !matches!(lock(&self.end).failure, Some(RunError::Node { .. }))
     }
 
     fn nodes(&self) -> u64 {

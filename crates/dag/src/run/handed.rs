@@ -85,6 +85,7 @@ impl<V: Clone + Send + Sync + 'static> Hears<V> for State<V> {
 impl<V: Clone + Send + Sync + 'static> State<V> {
     pub(super) fn hand(&self, node: u32, work: &HandWork<V>, ctx: &mut Ctx<'_>) {
         let Some(state) = self.this.upgrade() else { return };
+        let which = self.which();
         lock(&self.seat(node).place).stage = Stage::Handing;
         self.observe(node, What::Started, ctx);
         let inputs = Inputs { state: self, nodes: self.plan.inputs.of(node) };
@@ -108,7 +109,7 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
                     place.stage = Stage::Handed(give_up);
                 }
                 drop(place);
-                self.look_again(node, ctx);
+                self.look_again(node, which, ctx);
             }
         }
     }

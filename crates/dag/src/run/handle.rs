@@ -73,13 +73,13 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
             // SAFETY: no run is in progress, so nobody else is there.
             unsafe { at(&self.slots, node).put(Outcome::Value(value)) };
         }
-        for seat in &self.seats {
-            *lock(&seat.place) = Default::default();
-        }
         let mut end = lock(&self.end);
         let run = end.run + 1;
         *end = super::state::End { run, ..Default::default() };
         drop(end);
+        for seat in &self.seats {
+            *lock(&seat.place) = super::state::Place { run, ..Default::default() };
+        }
         self.done.store(0, Ordering::Relaxed);
         self.outputs_left.store(self.plan.outputs.len(), Ordering::Relaxed);
         static RUNS: AtomicU64 = AtomicU64::new(0);

@@ -6,8 +6,9 @@
 //! when both have happened.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::state::{Ctx, Outcome, Stage, State, Todo, claim};
+use super::state::{Ctx, Outcome, Stage, State, Todo, Which, claim};
 use super::step::{NODE, contained};
 use crate::error::{NodeError, RunError};
 use crate::inputs::Inputs;
@@ -147,6 +148,7 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
             return self.skip(node, NodeError::Cancelled, ctx);
         }
         self.arm(node);
+        let which = self.which();
         if let Some(limit) = self.limit(node) {
             let Some(this) = self.this.upgrade() else { return };
             let mut place = lock(&self.seat(node).place);
@@ -155,7 +157,7 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
                 Permit::Queued(key) => {
                     place.stage = Stage::InLimit(key);
                     drop(place);
-                    return self.look_again(node, ctx);
+                    return self.look_again(node, which, ctx);
                 }
             }
         }
@@ -194,9 +196,9 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
             return;
         }
         let mut ctx = Ctx::outside();
-        let withdrawn = self.withdraw(node);
+        let withdrawn = self.withdraw(node, run);
         if !withdrawn {
-            self.stop_running(node);
+            self.stop_running(node, run);
         }
         self.conclude_special(node, Err(NodeError::TimedOut), &mut ctx);
         if withdrawn {
@@ -206,8 +208,11 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
     }
 
     /// Takes a node out of the queue it waits in. Then nobody else is going to begin it.
-    fn withdraw(&self, node: u32) -> bool {
+    fn withdraw(&self, node: u32, run: u64) -> bool {
         let mut place = lock(&self.seat(node).place);
+        if place.run != run {
+            return false;
+        }
         let withdrawn = match place.stage {
             Stage::InLimit(key) => self.limit(node).is_some_and(|limit| limit.give_up(key)),
             Stage::InPool(key) => self.parts.pool.shared().remove(key),
@@ -219,8 +224,11 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
         withdrawn
     }
 
-    fn stop_running(&self, node: u32) {
+    fn stop_running(&self, node: u32, run: u64) {
         let mut place = lock(&self.seat(node).place);
+        if place.run != run {
+            return;
+        }
         match std::mem::replace(&mut place.stage, Stage::Running) {
             Stage::Handed(give_up) => {
                 drop(place);
@@ -241,19 +249,20 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
     }
 
     /// The run is at its end: what waits does not begin, and if it is `hard` what runs on the loop is dropped.
-    pub(crate) fn revoke(&self, node: u32, hard: bool, ctx: &mut Ctx<'_>) {
-        if self.withdraw(node) {
+    pub(crate) fn revoke(&self, node: u32, run: u64, hard: bool, ctx: &mut Ctx<'_>) {
+        if self.withdraw(node, run) {
             ctx.todo.push_back(Todo::Skip(node, NodeError::Cancelled));
         } else if hard {
-            self.stop_running(node);
+            self.stop_running(node, run);
         }
     }
 
-    /// After it was queued or began: who ended it or its run just before may not have seen it there.
-    pub(super) fn look_again(&self, node: u32, ctx: &mut Ctx<'_>) {
-        let expired = self.seat(node).is_claimed(self.setup().run);
-        if expired || self.is_halted() {
-            self.revoke(node, expired || self.is_hard(), ctx);
+    /// After it was queued or began: who ended it or its run just before may not have seen it there. It may be over by now,
+    /// and its run too: nothing is done to the next one.
+    pub(super) fn look_again(&self, node: u32, which: Which, ctx: &mut Ctx<'_>) {
+        let expired = self.seat(node).is_claimed(which.run);
+        if expired || self.halted.load(Ordering::Acquire) == which.run {
+            self.revoke(node, which.run, expired || self.is_hard(which.mode), ctx);
         }
     }
 
@@ -263,10 +272,11 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
             Work::Task(work) => self.spawn(node, work.clone(), ctx),
             Work::Hand(work) => self.hand(node, work, ctx),
             _ => {
+                let which = self.which();
                 let mut place = lock(&self.seat(node).place);
                 place.stage = Stage::InPool(self.parts.pool.shared().inject(self.job(node, NODE)));
                 drop(place);
-                self.look_again(node, ctx);
+                self.look_again(node, which, ctx);
             }
         }
     }
@@ -283,10 +293,11 @@ impl<V: Clone + Send + Sync + 'static> State<V> {
             Work::Cpu(work) => self.finish_special(node, contained(|| work(inputs)), ctx),
             Work::Map(work) => match (contained(|| (work.split)(inputs)), self.this.upgrade()) {
                 (Ok(items), Some(state)) => {
+                    let which = self.which();
                     let map = MapRun::new(state, node, work.clone(), items);
                     lock(&self.seat(node).place).stage = Stage::Map(map.clone());
                     map.begin();
-                    self.look_again(node, ctx);
+                    self.look_again(node, which, ctx);
                 }
                 (Err(error), _) => self.finish_special(node, Err(error), ctx),
                 (_, None) => {}

@@ -155,6 +155,8 @@ pub(crate) trait Stop: Send + Sync {
 
 #[derive(Default)]
 pub(crate) struct Place {
+    /// The run that all of this is about.
+    pub(crate) run: u64,
     pub(crate) stage: Stage,
     pub(crate) permit: bool,
     pub(crate) timer: Option<TimerHandle>,
@@ -195,6 +197,13 @@ pub(crate) struct Setup {
     pub(crate) number: u64,
     pub(crate) mode: Mode,
     pub(crate) observer: Option<Arc<dyn Observer>>,
+}
+
+/// A run, for who may look back at it when it is over and the next one has begun.
+#[derive(Clone, Copy)]
+pub(crate) struct Which {
+    pub(crate) run: u64,
+    pub(crate) mode: Mode,
 }
 
 /// How a run went, and who wants to know.
@@ -294,6 +303,10 @@ impl<V> State<V> {
     pub(crate) fn setup(&self) -> &Setup {
         // SAFETY: not written while a run is in progress, and asked for only then.
         unsafe { &*self.setup.get() }
+    }
+
+    pub(crate) fn which(&self) -> Which {
+        Which { run: self.setup().run, mode: self.setup().mode }
     }
 
     #[inline]
