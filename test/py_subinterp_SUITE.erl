@@ -93,16 +93,17 @@ the_mode_is_detected(_Config) ->
 
 %% All modules of ours are imported: one that is not made for it would have Python turn the GIL on again.
 a_python_without_a_gil_stays_so(_Config) ->
-    ok = py:exec("import erlang, erlang_asyncio, erlang_loop, importlib, pkgutil, sys\n"
-                 "def import_all():\n"
-                 "    names = {'erlang._native', 'erlang._web', 'erlang._bridge'}\n"
-                 "    for package in (erlang, erlang_asyncio, erlang_loop):\n"
-                 "        names |= {m.name for m in pkgutil.walk_packages(package.__path__, package.__name__ + '.')}\n"
-                 "    names.discard('erlang.__main__')\n"
-                 "    return [importlib.import_module(name).__name__ for name in sorted(names)]\n"),
-    {ok, Names} = py:eval("import_all()"),
+    ok = py_test:module("ours",
+        "import erlang, erlang_asyncio, erlang_loop, importlib, pkgutil\n"
+        "def import_all():\n"
+        "    names = {'erlang._native', 'erlang._web', 'erlang._bridge'}\n"
+        "    for package in (erlang, erlang_asyncio, erlang_loop):\n"
+        "        names |= {m.name for m in pkgutil.walk_packages(package.__path__, package.__name__ + '.')}\n"
+        "    names.discard('erlang.__main__')\n"
+        "    return [importlib.import_module(name).__name__ for name in sorted(names)]\n"),
+    {ok, Names} = py:call(ours, import_all, []),
     [true = lists:member(Name, Names) || Name <- [<<"erlang._bridge">>, <<"erlang._web">>, <<"erlang.dag">>, <<"erlang.reply">>]],
-    {ok, Enabled} = py:eval("getattr(sys, '_is_gil_enabled', lambda: True)()"),
+    {ok, Enabled} = py:eval("getattr(__import__('sys'), '_is_gil_enabled', lambda: True)()"),
     {ok, Built} = py:eval("not __import__('sysconfig').get_config_var('Py_GIL_DISABLED')"),
     ?assertEqual(Built, Enabled).
 
