@@ -69,7 +69,8 @@ def ours() -> Iterator[str]:
             try:
                 importlib.import_module(found.name)
             except ModuleNotFoundError as error:
-                assert error.name == "erlang._bridge", error
+                if error.name != "erlang._bridge":
+                    raise
             else:
                 yield found.name
 

@@ -3,8 +3,8 @@
 Up to 3.13 it is a `WeakSet`, which every task enters when it begins and leaves when it is freed, on any loop.
 It remains that set, with the same content, for whoever looks into it.
 
-From 3.14 on each thread has a list of the tasks that began there, and of a loop that runs only the list of its own
-thread is looked at. A loop that is run by several threads in turn has tasks in other lists, too.
+From 3.14 on each thread has a list of the tasks that began there, and of a loop that runs only the list of
+its own thread is looked at. A loop that is run by several threads in turn has tasks in other lists, too.
 """
 
 import asyncio

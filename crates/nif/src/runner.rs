@@ -20,6 +20,7 @@ use crate::inbox::lock;
 use crate::jobs;
 use crate::realm::Realm;
 use crate::stats::STATS;
+#[cfg(Py_3_14)]
 use crate::strike::Aim;
 use crate::table::Id;
 use crate::waiter::{self, Known};
@@ -68,7 +69,8 @@ pub(crate) struct Runner {
     /// How often it asked not to be interrupted for a moment, under the stack's lock, and whether it was to be meanwhile.
     held: AtomicUsize,
     due: AtomicBool,
-    /// How an interrupt gets there.
+    /// Whether an interrupt is on its way.
+    #[cfg(Py_3_14)]
     pub(crate) aim: Aim,
 }
 
@@ -101,6 +103,7 @@ impl Runner {
             stopped,
             held: AtomicUsize::new(0),
             due: AtomicBool::new(false),
+            #[cfg(Py_3_14)]
             aim: Aim::default(),
         });
         let mut all = lock(&RUNNERS);

@@ -10,6 +10,7 @@ use pyrt::{Attached, Obj};
 
 use crate::runner::Runner;
 
+#[cfg(Py_3_14)]
 pub(crate) use way::Aim;
 
 impl Runner {
@@ -37,10 +38,6 @@ mod way {
     use pyrt::{Attached, Obj, raise_in_thread};
 
     use crate::runner::Runner;
-
-    /// Nothing: Python knows.
-    #[derive(Default)]
-    pub(crate) struct Aim;
 
     pub(super) fn strike(py: Attached<'_>, runner: &Arc<Runner>, class: &Obj) {
         raise_in_thread(py, runner.ident, Some(class));
