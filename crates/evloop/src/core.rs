@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::inbox::{self, Drain, Inbox, Mark};
-use crate::os::{Events, Interest, Nanos, Poller, now};
+use crate::os::{Events, Glance, Interest, Nanos, Poller, now};
 use crate::patience::Patience;
 use crate::sources::{Fd, Sources, key_of};
 use crate::timers::Timers;
@@ -93,6 +93,7 @@ pub struct Core<S, T, M> {
     /// What the clock of the timers shows, if that is not the monotonic one.
     shown: Option<Nanos>,
     last_poll: Nanos,
+    glance: Glance,
     spins: Patience,
     watches: Patience,
     /// How long epoll is watched before the sleep that the core is in.
@@ -132,6 +133,7 @@ impl<S, T, M: Send> Core<S, T, M> {
             now: now(),
             shown: None,
             last_poll: 0,
+            glance: Glance::default(),
             spins: Patience::new(),
             watches: Patience::new(),
             watching: 0,
@@ -270,6 +272,9 @@ impl<S, T, M: Send> Core<S, T, M> {
     pub fn poll(&mut self, wait: Wait) -> Result<()> {
         let block = wait == Wait::Yes && self.fall_asleep()?;
         if !block && !self.asleep && wait != Wait::No {
+            if self.glance.is_fresh() && !self.needs_the_time() {
+                return Ok(());
+            }
             let time = now();
             if time.saturating_sub(self.last_poll) < self.tuning.poll_interval.as_nanos() as Nanos {
                 self.now = time;
@@ -280,6 +285,12 @@ impl<S, T, M: Send> Core<S, T, M> {
         let waited = self.poller.wait(&mut events, block);
         self.wake_up(events)?;
         waited
+    }
+
+    /// Whether it matters that `now` is behind by a moment: to a timer that is due meanwhile.
+    #[inline]
+    fn needs_the_time(&self) -> bool {
+        self.shown.is_some() || self.timers.may_be_due(self.now.saturating_add(Glance::MOST))
     }
 
     /// Arms everything for somebody else to wait on [`Poller::fd`]. Whether the core sleeps now; if not there is work,

@@ -114,6 +114,13 @@ impl<T> Timers<T> {
         newest
     }
 
+    /// Whether a timer may be due by `then`. It may have been cancelled.
+    #[inline]
+    pub fn may_be_due(&self, then: Nanos) -> bool {
+        self.newest.as_ref().is_some_and(|newest| newest.deadline <= then)
+            || self.heap.peek().is_some_and(|first| first.deadline <= then)
+    }
+
     /// Takes the earliest timer that is due at `now`.
     #[inline]
     pub fn pop_due(&mut self, now: Nanos) -> Option<T> {

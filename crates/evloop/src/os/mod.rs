@@ -4,5 +4,5 @@
 mod clock;
 mod poller;
 
-pub use clock::{Nanos, now};
+pub use clock::{Glance, Nanos, now};
 pub use poller::{Event, Events, Interest, Poller};
