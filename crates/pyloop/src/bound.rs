@@ -60,12 +60,13 @@ impl Bound {
             Some(context) => context.clone_ref(py),
             None => Context::copy_current(py)?.into_object(),
         };
-        let call = Call::new(py, request.callback, request.args)?;
         let traceback = if owner.is_debug() {
             ObjCell::new(owner.native().source_traceback(py)?)
         } else {
             ObjCell::empty()
         };
+        // Last, so that it is made where it stays: nothing that can fail comes after it.
+        let call = Call::new(py, request.callback, request.args)?;
         Ok(Self {
             owner: owner.clone_ref(py),
             context: context.into(),

@@ -7,11 +7,12 @@ use pyrt::{Attached, Borrowed, Owned, PyResult, Traverse, Visit, Visited, confin
 pub(crate) struct Call {
     callback: Option<Owned>,
     args: [Option<Owned>; 3],
-    /// How many of `args` there are; `MANY` if the first one is a tuple of all.
-    count: u8,
+    /// How many of `args` there are; `MANY` if the first one is a tuple of all. A whole word: a call is moved word by word right after
+    /// it was made, and a processor waits for a byte that it has just written and is to read as part of a word.
+    count: usize,
 }
 
-const MANY: u8 = u8::MAX;
+const MANY: usize = usize::MAX;
 
 confined!(Call { callback, args, count });
 

@@ -17,6 +17,7 @@
 //! nothing of the state is borrowed while Python code runs or the thread is detached.
 
 mod arguments;
+mod batch;
 mod bound;
 mod call;
 mod clock;

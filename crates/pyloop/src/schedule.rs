@@ -79,22 +79,28 @@ impl Loop {
         handle: Handle,
     ) -> PyResult<Typed<Handle>> {
         let handle = this.native().handle.create(py, handle)?;
-        this.queue(py, Entry::Soon(handle.clone_ref(py)))?;
+        // As in `queue`, with the entry made in its place.
+        let queued = this.state.with(py, |state| {
+            state.core.as_ref()?;
+            Some(state.push(Entry::Soon(handle.clone_ref(py))))
+        })?;
+        match queued {
+            Some(None) => {}
+            Some(Some(poller)) => poller.wake(),
+            None => return Err(fault::closed(py)),
+        }
         Ok(handle)
     }
 
     /// Adds something to run, and wakes the loop's thread if it waits.
     #[inline(always)]
     pub(crate) fn queue(&self, py: Attached<'_>, entry: Entry) -> PyResult<()> {
-        let mut entry = Some(entry);
-        let sleeper = self.state.with(py, |state| {
-            state.core.as_ref()?;
-            state.push(entry.take()?)
+        let queued = self.state.with(py, move |state| match &state.core {
+            Some(_) => Ok(state.push(entry)),
+            // Closed a moment ago by another thread; the entry is dropped outside of the guard.
+            None => Err(entry),
         })?;
-        if entry.is_some() {
-            // Closed a moment ago by another thread; the entry is dropped here, outside of the guard.
-            return Err(fault::closed(py));
-        }
+        let Ok(sleeper) = queued else { return Err(fault::closed(py)) };
         if let Some(poller) = sleeper {
             poller.wake();
         }

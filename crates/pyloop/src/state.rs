@@ -3,7 +3,6 @@
 //! Reached through the `Guarded` of a `Loop`, by one attached thread at a time; nothing in here runs Python code, and what is
 //! to be dropped is handed to the caller.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use evloop::os::{Events, Nanos, Poller};
 use evloop::{Core, Interest, SourceToken, Tuning, Wait};
 use pyrt::{Attached, Confined, PyResult, Traverse, Typed, Visit, Visited, confined};
 
+use crate::batch::Batch;
 use crate::bound::IsHandle;
 use crate::entry::{Entry, Listener, Posted, Source};
 use crate::files::Files;
@@ -37,9 +37,9 @@ impl Traverse for PyCore {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) core: Option<PyCore>,
-    pub(crate) ready: VecDeque<Entry>,
+    pub(crate) ready: Box<Batch>,
     /// The room of the batch that was run last.
-    spare: VecDeque<Entry>,
+    spare: Option<Box<Batch>>,
     pub(crate) by_fd: Vec<Option<SourceToken>>,
     pub(crate) files: Files,
     /// The loop's thread waits, and nobody has woken it yet.
@@ -52,7 +52,6 @@ impl Traverse for State {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
         self.core.traverse(visit)?;
         self.ready.traverse(visit)?;
-        self.spare.traverse(visit)?;
         self.files.traverse(visit)
     }
 }
@@ -60,7 +59,7 @@ impl Traverse for State {
 /// How a turn begins.
 pub(crate) enum Start {
     /// With what is there: all that is to run in this turn.
-    Run(VecDeque<Entry>),
+    Run(Box<Batch>),
     /// epoll was asked, so signals may have come in and handlers for them are to run first; then collect.
     Asked,
     /// With a wait, for which the thread is to detach; awake if it says how long. Then collect.
@@ -158,7 +157,7 @@ impl State {
     /// Queues what epoll and the clock have made ready, and hands out all that is to run in this turn. What nobody
     /// listens for any more is left for the caller to remove: cancelled callbacks, and registrations that rest.
     #[inline]
-    pub(crate) fn collect(&mut self, py: Attached<'_>, dead: &mut Vec<(i32, Interest)>) -> VecDeque<Entry> {
+    pub(crate) fn collect(&mut self, py: Attached<'_>, dead: &mut Vec<(i32, Interest)>) -> Box<Batch> {
         if let Some(PyCore(core)) = &mut self.core {
             while let Some((_, ready, source)) = core.next_event() {
                 match source {
@@ -201,17 +200,17 @@ impl State {
                 self.ready.push_back(Entry::Posted(work));
             }
         }
-        std::mem::replace(&mut self.ready, std::mem::take(&mut self.spare))
+        std::mem::replace(&mut self.ready, self.spare.take().unwrap_or_default())
     }
 
     /// Takes a batch back: its room if it was run to its end, otherwise what is left of it, to run first.
     #[inline]
-    pub(crate) fn give_back(&mut self, mut batch: VecDeque<Entry>) {
+    pub(crate) fn give_back(&mut self, mut batch: Box<Batch>) {
         while let Some(entry) = batch.pop_back() {
             self.ready.push_front(entry);
         }
-        if self.spare.capacity() < batch.capacity() {
-            self.spare = batch;
+        if self.spare.as_ref().is_none_or(|spare| spare.capacity() < batch.capacity()) {
+            self.spare = Some(batch);
         }
     }
 

@@ -3,13 +3,13 @@
 //! The order is the stdlib's: epoll, then its events (readers before writers), then timers that are due, then every callback
 //! that is ready by now; what those callbacks schedule belongs to the next turn.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use evloop::os::{Events, now};
 use evloop::{Interest, Wait};
 use pyrt::{Attached, Borrowed, Instance, PyResult, check_signals};
 
+use crate::batch::Batch;
 use crate::entry::Entry;
 use crate::event_loop::Loop;
 use crate::fault;
@@ -157,7 +157,7 @@ impl Loop {
 
     /// What is ready, after handlers of signals had their turn. Those may raise, as Ctrl-C does; callbacks written in Python
     /// run them too, so a turn that did not ask epoll need not look.
-    fn collect(&self, py: Attached<'_>, dead: &mut Vec<(i32, Interest)>) -> PyResult<VecDeque<Entry>> {
+    fn collect(&self, py: Attached<'_>, dead: &mut Vec<(i32, Interest)>) -> PyResult<Box<Batch>> {
         check_signals(py)?;
         self.state.with(py, |state| state.collect(py, dead))
     }

@@ -105,7 +105,7 @@ impl<T> Guarded<T> {
     }
 
     /// Runs `f` on the value. A `RuntimeError` if a caller further up this thread's stack is at it already.
-    #[inline]
+    #[inline(always)]
     pub fn with<R>(&self, py: Attached<'_>, f: impl FnOnce(&mut T) -> R) -> PyResult<R> {
         match self.try_with(py, f) {
             Some(result) => Ok(result),
@@ -114,7 +114,7 @@ impl<T> Guarded<T> {
     }
 
     /// [`with`](Self::with) for places that cannot raise: `None` if the value is in use by this thread.
-    #[inline]
+    #[inline(always)]
     pub fn try_with<R>(&self, _py: Attached<'_>, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         if !self.gate.enter() {
             return None;
