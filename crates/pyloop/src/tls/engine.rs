@@ -125,6 +125,16 @@ impl Engine {
         }
     }
 
+    /// Decrypts at most `size` bytes into a `bytes` of its own. Nothing if more has to come over the wire first, an empty one if
+    /// the peer has closed.
+    #[inline]
+    pub(super) fn read_new(&self, py: Attached<'_>, part: &Part, size: usize) -> PyResult<Option<Owned>> {
+        match self.read.call(py, [Owned::uint(py, size as u64)?.borrow()]) {
+            Ok(data) => Ok(Some(data)),
+            Err(raised) => again(py, part, raised).map(|()| None),
+        }
+    }
+
     /// Encrypts. How much was taken; nothing if something has to come over the wire first.
     #[inline]
     pub(super) fn write(&self, py: Attached<'_>, part: &Part, data: Borrowed<'_>) -> PyResult<Option<usize>> {

@@ -16,17 +16,20 @@ pub(crate) struct Framing {
     header: [u8; HEADER],
     /// How much of the header of the current record is there.
     seen: usize,
-    /// How much of its body is missing.
+    /// How large its body is, and how much of that is missing.
+    body: usize,
     left: usize,
     /// How much of an incomplete record has come so far.
     tail: usize,
+    /// The body of the last complete record.
+    last: usize,
     /// How many complete records nobody has read yet, at most: some are read along with others.
     unread: usize,
     /// What came is no TLS, or nobody shall rely on the ends of records.
     lost: bool,
 }
 
-confined!(Framing { header, seen, left, tail, unread, lost });
+confined!(Framing { header, seen, body, left, tail, last, unread, lost });
 
 impl Framing {
     /// One that claims to know nothing.
@@ -55,6 +58,7 @@ impl Framing {
                     self.lost = true;
                     return true;
                 }
+                self.body = self.left;
             } else {
                 let taken = self.left.min(data.len());
                 self.left -= taken;
@@ -64,6 +68,7 @@ impl Framing {
             if self.left == 0 {
                 completed = true;
                 self.unread += 1;
+                self.last = self.body;
                 self.seen = 0;
                 self.tail = 0;
             }
@@ -76,6 +81,12 @@ impl Framing {
     pub(crate) fn read_one(&mut self) -> bool {
         self.unread = self.unread.saturating_sub(1);
         self.lost || self.unread > 0
+    }
+
+    /// If no more than one complete record is unread: how large its body is, which what it decrypts to is never larger than.
+    #[inline]
+    pub(crate) fn only(&self) -> Option<usize> {
+        (self.unread == 1 && !self.lost && self.last > 0).then_some(self.last)
     }
 
     /// Whether some of `pending` bytes that nobody has read yet belong to a record that is complete.
@@ -138,6 +149,27 @@ mod tests {
     }
 
     #[test]
+    fn the_size_of_a_record_is_known_if_it_is_the_only_one() {
+        let mut framing = Framing::default();
+        assert_eq!(framing.only(), None);
+        framing.feed(&record(23, 9));
+        assert_eq!(framing.only(), Some(9));
+        // The beginning of another one does not count, its end does.
+        let second = record(23, 70);
+        let (start, end) = second.split_at(30);
+        framing.feed(start);
+        assert_eq!(framing.only(), Some(9));
+        framing.feed(end);
+        assert_eq!(framing.only(), None);
+        framing.read_one();
+        assert_eq!(framing.only(), Some(70));
+        framing.read_one();
+        assert_eq!(framing.only(), None);
+        framing.feed(&record(23, 0));
+        assert_eq!(framing.only(), None);
+    }
+
+    #[test]
     fn byte_by_byte_only_the_last_one_completes() {
         let mut framing = Framing::default();
         let bytes = record(23, 7);
@@ -153,6 +185,7 @@ mod tests {
             assert!(framing.feed(bytes));
             assert!(framing.is_complete(0));
             assert!(framing.feed(b"x"));
+            assert_eq!(framing.only(), None);
         }
         assert!(Framing::lost().is_complete(0));
     }

@@ -132,6 +132,11 @@ impl SslProtocol {
 
     fn read_copied(py: Attached<'_>, this: Instance<'_, Self>, mut whole: bool) -> PyResult<()> {
         let phases = &this.phases;
+        if whole && this.engine.is_plain && !phases.inside.load(Relaxed) {
+            if let Some(size) = this.framing.with(py, |framing| framing.only())? {
+                return Self::read_record(py, this, size);
+            }
+        }
         let plain = this.owner.tls.plain(py, &this.part().window)?;
         let mut filled = 0;
         let mut closed = false;
@@ -154,7 +159,7 @@ impl SslProtocol {
                 }
             }
             if filled == plain.capacity() {
-                Self::hand_over(py, this, &plain, filled)?;
+                Self::hand_over_copy(py, this, &plain, filled)?;
                 filled = 0;
                 if phases.app_paused.load(Relaxed)
                     || this.app.is_buffered()
@@ -165,9 +170,21 @@ impl SslProtocol {
             }
         }
         if filled > 0 {
-            Self::hand_over(py, this, &plain, filled)?;
+            Self::hand_over_copy(py, this, &plain, filled)?;
         }
         if closed { Self::peer_closed(py, this) } else { Ok(()) }
+    }
+
+    /// The only record there is, by far the most common case: straight into the `bytes` that the application gets.
+    fn read_record(py: Attached<'_>, this: Instance<'_, Self>, size: usize) -> PyResult<()> {
+        let Some(data) = this.engine.read_new(py, this.part(), size)? else { return Ok(()) };
+        let count = data.to_bytes(py)?.len();
+        if count == 0 {
+            return Self::peer_closed(py, this);
+        }
+        let more = this.is_readable_still(py, count, size)?;
+        Self::hand_over(py, this, &data)?;
+        if more { Self::go_on_soon(py, this) } else { Ok(()) }
     }
 
     /// The rest of what is there, in another turn, if the application has not paused.
@@ -179,11 +196,19 @@ impl SslProtocol {
         this.call_soon(py, do_read.borrow(), &[])
     }
 
-    fn hand_over(py: Attached<'_>, this: Instance<'_, Self>, plain: &Window, filled: usize) -> PyResult<()> {
-        let data = plain.with(py, filled, |data| Owned::bytes(py, data))?;
+    fn hand_over_copy(
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        plain: &Window,
+        filled: usize,
+    ) -> PyResult<()> {
+        Self::hand_over(py, this, &plain.with(py, filled, |data| Owned::bytes(py, data))?)
+    }
+
+    fn hand_over(py: Attached<'_>, this: Instance<'_, Self>, data: &Owned) -> PyResult<()> {
         let Some(app) = this.app.get(py) else { return Ok(()) };
         let before = this.phases.handing.swap(true, Relaxed);
-        let handed = app.call_method1(py, &this.part().names.data_received, &data);
+        let handed = app.call_method1(py, &this.part().names.data_received, data);
         this.phases.handing.store(before, Relaxed);
         handed.map(drop)
     }
