@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import erlang
 import erlang_asyncio
 import erlang_loop
+from erlang import _serve
 
 THREADS = 4
 
@@ -62,15 +63,16 @@ async def talk(number: int) -> None:
 
 def ours() -> Iterator[str]:
     """All modules of ours that are to be had outside of the Erlang VM."""
-    # A module of the library of `erlang._native`, and so not found as a file.
-    names = {"erlang._web"}
+    # A second module of the library of `erlang._native`, and so not found as a file.
+    names = {_serve._load_once().__name__}
     for package in (erlang, erlang_asyncio, erlang_loop):
         names |= {found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")}
     for name in sorted(names - {"erlang.__main__"}):
         try:
             importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name != "erlang._bridge":
+        except ImportError as error:
+            # What only the VM has.
+            if "_bridge" not in str(error):
                 raise
         else:
             yield name
