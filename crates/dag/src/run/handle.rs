@@ -244,7 +244,7 @@ impl<V> Outputs<'_, V> {
     /// The value of an output; an error only in runs that collect. `None` for what is no output.
     pub fn get(&self, name: impl Into<Name>) -> Option<Result<&V, &NodeError>> {
         let node = self.state.plan.find(&name.into())?;
-        self.state.plan.outputs.contains(&node).then(|| self.at(node)).flatten()
+        self.state.plan.is_output(node).then(|| self.at(node)).flatten()
     }
 
     fn at(&self, node: u32) -> Option<Result<&V, &NodeError>> {
