@@ -9,6 +9,7 @@
          an_expression_is_collected/1,
          an_async_generator_is_collected/1,
          an_endless_generator_is_stopped_by_its_timeout/1,
+         a_generator_is_closed_wherever_an_interrupt_strikes/1,
          values_are_sent_in_order_and_then_the_end/1,
          an_error_is_the_end/1,
          what_does_not_start_is_said/1,
@@ -189,6 +190,28 @@ an_endless_generator_is_stopped_by_its_timeout(_Config) ->
     _ = stopped(forever, 50),
     0 = stopped(waits, 50),
     {error, timeout} = py:stream_eval("iter(int, 1)", #{}, 50).
+
+%% In its step, which then ends; or in its loop, and the step is still under way.
+a_generator_is_closed_wherever_an_interrupt_strikes(_Config) ->
+    ok = py:exec("import asyncio, erlang._streams\n"
+                 "said = []\n"
+                 "async def waits():\n"
+                 "    try:\n"
+                 "        yield 0\n"
+                 "        await asyncio.sleep(3600)\n"
+                 "    finally:\n"
+                 "        said.append('closed')\n"
+                 "def strike(): raise KeyboardInterrupt\n"
+                 "steps = erlang._streams.steps(waits())\n"
+                 "assert next(steps) == 0\n"
+                 "steps._loop.call_later(0.01, strike)\n"
+                 "try: next(steps)\n"
+                 "except KeyboardInterrupt: pass\n"
+                 "else: raise AssertionError('not struck')\n"
+                 "assert said == []\n"
+                 "steps.close()\n"
+                 "assert said == ['closed'], said\n"
+                 "assert steps._loop.is_closed()\n").
 
 %% What was begun is closed. On a busy machine the time may be over before that.
 stopped(Function, Timeout) ->

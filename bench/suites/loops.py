@@ -127,8 +127,9 @@ def versions() -> dict[str, str]:
 
 SUITE = Suite(
     id="loops",
-    title="Event loops inside the VM",
+    title=f"Event loops inside the VM, Python {peers.VERSION}",
     ours=OURS,
+    results=f"loops-py{peers.VERSION}",
     topics=_TOPICS,
     cases=(
         _tasks("run", "`py_event_loop:run`, one process"),

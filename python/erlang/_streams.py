@@ -5,6 +5,7 @@ on the thread of a context, which does nothing else meanwhile: `wake` breaks off
 """
 
 import asyncio
+import contextlib
 import inspect
 import threading
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ class AsyncSteps:
         self._steps = aiter(source)
         self._loop = ErlangEventLoop()
         self._task: asyncio.Task[Any] | None = None
+        # A step that an interrupt has left under way: it struck in the loop, and not in the step.
+        self._left: asyncio.Task[Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -38,6 +41,11 @@ class AsyncSteps:
         if self._loop.is_closed():
             return
         try:
+            if self._left is not None:
+                # A generator that is in the middle of a step cannot be closed.
+                self._left.cancel()
+                with contextlib.suppress(Exception, asyncio.CancelledError):
+                    self._run(self._left)
             aclose = getattr(self._steps, "aclose", None)
             if aclose is not None:
                 self._run(aclose())
@@ -61,6 +69,7 @@ class AsyncSteps:
             self._task = self._loop.create_task(_await(awaitable))
             return self._loop.run_until_complete(self._task)
         finally:
+            self._left = self._task if self._task is not None and not self._task.done() else None
             self._task = None
             if before is None:
                 del _waiting[thread]
