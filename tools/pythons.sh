@@ -2,22 +2,27 @@
 # Owns the Pythons Debian 12 has not: CPython 3.14 with and without the GIL, from the source in Debian's pool, built once
 # into a cache outside the checkout, for every clone on the machine to share.
 #
-#   pythons.sh [3.14 | 3.14t]...    builds what is missing, both if none is named; prints the interpreters' paths
+#   pythons.sh [3.14 | 3.14t]...    builds what is missing, both if none is named; prints the interpreters' paths. Should the
+#                                   pool no longer have that source, 3.13 or 3.13t is built instead, of a Debian that stays
 #   pythons.sh --list               prints those that are there
 #   pythons.sh --here               prints one of each minor version on this machine, the chosen one (PYTHON) first
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-version=3.14.7
-archive=pool/main/p/python3.14/python3.14_$version.orig.tar.xz
-sha256=3b48dac8fb59f62eaa67ac83c1eb12bda1b7a08406dd286e252c11a66be27f81
+# The versions to be had, by minor version, and their sources' checksums.
+declare -A versions=([3.14]=3.14.7 [3.13]=3.13.5)
+declare -A checksums=(
+    [3.14]=3b48dac8fb59f62eaa67ac83c1eb12bda1b7a08406dd286e252c11a66be27f81
+    [3.13]=93e583f243454e6e9e4588ca2c2662206ad961659863277afcdb96801647d640
+)
 . tools/cache.sh
 
 interpreter() { echo "$cache/$1/bin/python$1"; }
+here() { [[ -x $(interpreter "$1") ]]; }
 
 if [[ ${1-} == --list ]]; then
-    for name in 3.14 3.14t; do
-        [[ ! -x $(interpreter $name) ]] || interpreter $name
+    for name in 3.14 3.14t 3.13 3.13t; do
+        ! here $name || interpreter $name
     done
     exit 0
 fi
@@ -36,12 +41,20 @@ if [[ ${1-} == --here ]]; then
     exit 0
 fi
 
-# By apt's own means, from the mirror this machine uses already.
+# By apt's own means, from the mirror this machine uses already. Which minor version it is.
 download() {
-    local site
+    local site minor
     site=$(mirror)
-    say "downloading the source of $version"
-    /usr/lib/apt/apt-helper -qq -o APT::Sandbox::User="$(id -un)" download-file "$site/$archive" "$1" "SHA256:$sha256" >&2
+    for minor in 3.14 3.13; do
+        say "downloading the source of ${versions[$minor]}"
+        if /usr/lib/apt/apt-helper -qq -o APT::Sandbox::User="$(id -un)" download-file \
+            "$site/pool/main/p/python$minor/python${minor}_${versions[$minor]}.orig.tar.xz" "$1" \
+            "SHA256:${checksums[$minor]}" >&2; then
+            echo "$minor"
+            return
+        fi
+    done
+    die "neither source is there any more"
 }
 
 build() {
@@ -64,7 +77,7 @@ build() {
     rm -rf "${cache:?}/$name"
     mv "$work/root$cache/$name" "$cache/$name"
     # Without the ABI flag a free-threaded build answers to python3.14 as well; the name tells them apart.
-    [[ -x $(interpreter "$name") ]] || ln -s "python3.14" "$(interpreter "$name")"
+    here "$name" || ln -s "python${name%t}" "$(interpreter "$name")"
     "$(interpreter "$name")" -c 'import ctypes, ssl, sqlite3, zlib, test.test_asyncio' \
         || { rm -rf "${cache:?}/$name"; die "$name lacks modules: $log"; }
     rm -rf "${work:?}/$name" "$log"
@@ -74,15 +87,19 @@ build() {
 for name; do [[ $name =~ ^3\.14t?$ ]] || die "$name is neither 3.14 nor 3.14t"; done
 
 alone
-work=
+work= minor=
 for name; do
-    [[ ! -x $(interpreter "$name") ]] || continue
+    other=3.13${name#3.14}
+    if here "$name" || here "$other"; then continue; fi
     if [[ ! $work ]]; then
         tools/debian.sh tools/debian-packages.txt pythons >&2
         work=$(mktemp -d "$cache/build.XXXXXX")
         trap 'rm -rf "$work"' EXIT
-        download "$work/source.tar.xz"
+        minor=$(download "$work/source.tar.xz")
     fi
-    build "$name" "$work"
+    build "$minor${name#3.14}" "$work"
 done
-for name; do interpreter "$name"; done
+for name; do
+    other=3.13${name#3.14}
+    if here "$name"; then interpreter "$name"; else interpreter "$other"; fi
+done
