@@ -1,6 +1,7 @@
-# Sourced by the scripts that build native modules: what is built for one Python, and where. Expects $python, a program; goes to the
-# root of the checkout, and sets $out, the directory of that Python's build products, $suffix, the end of its modules' names, and what cargo
-# has to know.
+# Sourced by the scripts that build native modules: what is built for one Python, and where. Expects $python, a program. Goes to the
+# root of the checkout, and sets $out, the directory of that Python's build products, $suffix, the end of its modules' names, $profile and
+# $built, cargo's profile (PROFILE) and the directory of what it makes, and what cargo has to know; NIF_TARGET is another directory to
+# build in.
 python=$(command -v "$python")
 case $python in /*) ;; *) python=$PWD/$python ;; esac
 cd "$(dirname "$0")/.."

@@ -19,6 +19,14 @@ declare -A checksums=(
 
 interpreter() { echo "$cache/$1/bin/python$1"; }
 here() { [[ -x $(interpreter "$1") ]]; }
+# The one that was asked for, or what stands in for it.
+found() {
+    local name
+    for name in "$1" "3.13${1#3.14}"; do
+        if here "$name"; then interpreter "$name"; return; fi
+    done
+    return 1
+}
 
 if [[ ${1-} == --list ]]; then
     for name in 3.14 3.14t 3.13 3.13t; do
@@ -89,8 +97,7 @@ for name; do [[ $name =~ ^3\.14t?$ ]] || die "$name is neither 3.14 nor 3.14t"; 
 alone
 work= minor=
 for name; do
-    other=3.13${name#3.14}
-    if here "$name" || here "$other"; then continue; fi
+    if found "$name" >/dev/null; then continue; fi
     if [[ ! $work ]]; then
         tools/debian.sh tools/debian-packages.txt pythons >&2
         work=$(mktemp -d "$cache/build.XXXXXX")
@@ -99,7 +106,4 @@ for name; do
     fi
     build "$minor${name#3.14}" "$work"
 done
-for name; do
-    other=3.13${name#3.14}
-    if here "$name"; then interpreter "$name"; else interpreter "$other"; fi
-done
+for name; do found "$name"; done
