@@ -3,12 +3,12 @@
 //! Any attached thread may look at a handle or cancel it; the loop's thread runs it.
 //!
 //! Handles are made and dropped by the million, so the collector does not know them: being counted by it costs more than
-//! all the rest. It does not need to: a handle that has run, was cancelled, or whose loop was closed refers to no callback,
-//! and for one that waits the loop, which the collector knows, answers.
+//! all the rest. It does not need to: a handle that has run, was cancelled, or whose loop was closed refers to no callback
+//! and no context, and for one that waits the loop, which the collector knows, answers.
 
 use pyrt::{
-    Attached, Borrowed, Class, Context, Fixed, Guarded, Instance, Kind, Obj, ObjCell, Owned, PyResult,
-    Raised, Traverse, Typed, Visit, Visited, confined, run_in,
+    Attached, Borrowed, Class, Context, Fixed, Guarded, Instance, Kind, Obj, ObjCell, Owned, PoolRef,
+    PyResult, Raised, Snapshot, Traverse, Type, Typed, Visit, Visited, confined,
 };
 
 use crate::arguments::Request;
@@ -21,35 +21,42 @@ use crate::module::Native;
 #[derive(Default)]
 struct Pending {
     call: Call,
+    context: Snapshot,
     cancelled: bool,
 }
 
-confined!(Pending { call, cancelled });
+confined!(Pending { call, context, cancelled });
 
 impl Traverse for Pending {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
-        self.call.traverse(visit)
+        self.call.traverse(visit)?;
+        self.context.traverse(visit)
+    }
+}
+
+impl Pending {
+    /// All that it refers to.
+    #[inline(always)]
+    fn take(&mut self) -> (Call, Snapshot) {
+        (std::mem::take(&mut self.call), std::mem::take(&mut self.context))
     }
 }
 
 /// The part that `Handle` and `TimerHandle` share.
 pub(crate) struct Bound {
     owner: Typed<Loop>,
-    context: Fixed,
     pending: Guarded<Pending>,
-    /// In debug mode: where it was made, and its repr from before it was cancelled.
-    traceback: ObjCell,
-    text: ObjCell,
+    /// In debug mode: a tuple of where it was made and, once it was cancelled, its repr from before.
+    story: ObjCell,
 }
 
-confined!(Bound { owner, context, pending, traceback, text });
+confined!(Bound { owner, pending, story });
 
 impl Traverse for Bound {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
         self.owner.traverse(visit)?;
-        self.context.traverse(visit)?;
         self.pending.traverse(visit)?;
-        self.traceback.traverse(visit)
+        self.story.traverse(visit)
     }
 }
 
@@ -57,11 +64,11 @@ impl Bound {
     #[inline(always)]
     pub(crate) fn new(py: Attached<'_>, owner: Instance<'_, Loop>, request: Request<'_>) -> PyResult<Self> {
         let context = match request.context {
-            Some(context) => context.clone_ref(py),
-            None => Context::copy_current(py)?.into_object(),
+            Some(context) => Snapshot::given(context.clone_ref(py)),
+            None => Snapshot::current(py)?,
         };
-        let traceback = if owner.is_debug() {
-            ObjCell::new(owner.native().source_traceback(py)?)
+        let story = if owner.is_debug() {
+            ObjCell::new(Owned::tuple(py, [owner.native().source_traceback(py)?])?)
         } else {
             ObjCell::empty()
         };
@@ -69,10 +76,8 @@ impl Bound {
         let call = Call::new(py, request.callback, request.args)?;
         Ok(Self {
             owner: owner.clone_ref(py),
-            context: context.into(),
-            pending: Guarded::new(Pending { call, cancelled: false }),
-            traceback,
-            text: ObjCell::empty(),
+            pending: Guarded::new(Pending { call, context, cancelled: false }),
+            story,
         })
     }
 
@@ -82,6 +87,16 @@ impl Bound {
 
     pub(crate) fn native(&self) -> &Native {
         self.owner.native()
+    }
+
+    /// The pool of a type of handles.
+    #[inline(always)]
+    pub(crate) fn pool<T: IsHandle>(
+        &self,
+        py: Attached<'_>,
+        of: impl FnOnce(&Native) -> &Type<T>,
+    ) -> PoolRef {
+        self.owner.pool(py, of)
     }
 
     #[inline]
@@ -103,9 +118,10 @@ impl Bound {
         }
         if self.owner.is_debug() {
             // Kept for messages such as "Executing <Handle...> took 2.5 seconds".
-            self.text.set(py, this.repr(py)?);
+            let made = self.told(py, 0).unwrap_or_else(|| Owned::none(py));
+            self.story.set(py, Owned::tuple(py, [made, this.repr(py)?])?);
         }
-        drop(self.pending.with(py, |pending| std::mem::take(&mut pending.call))?);
+        self.forget(py)?;
         Ok(true)
     }
 
@@ -115,36 +131,80 @@ impl Bound {
     /// known to the collector.
     #[inline(always)]
     pub(crate) fn run(&self, py: Attached<'_>, this: &Obj, once: bool) -> PyResult<()> {
-        let call = self.pending.with(py, |pending| {
-            if pending.cancelled {
-                None
-            } else if once {
-                Some(std::mem::take(&mut pending.call))
-            } else {
-                Some(pending.call.clone_ref(py))
+        if !once {
+            return self.run_again(py, this);
+        }
+        let taken =
+            self.pending.with(py, |pending| if pending.cancelled { None } else { Some(pending.take()) })?;
+        let Some((call, context)) = taken else { return Ok(()) };
+        match context.run(py, &self.owner.spare_context, || call.invoke(py)) {
+            Ok((Ok(()), _)) => Ok(()),
+            Ok((Err(raised), left)) => {
+                let context = left.map_or(context, Snapshot::given);
+                self.failed(py, this, Some((call, context)), raised)
             }
-        })?;
-        let Some(call) = call else { return Ok(()) };
-        match run_in(py, &self.context, || call.invoke(py)) {
-            Ok(()) => Ok(()),
-            Err(raised) => self.failed(py, this, once.then_some(call), raised),
+            Err(raised) => self.failed(py, this, Some((call, context)), raised),
         }
     }
 
+    /// Runs one that keeps its call.
+    fn run_again(&self, py: Attached<'_>, this: &Obj) -> PyResult<()> {
+        let taken = self.pending.with(py, |pending| {
+            (!pending.cancelled).then(|| (pending.call.clone_ref(py), pending.context.clone_ref(py)))
+        })?;
+        let Some((call, context)) = taken else { return Ok(()) };
+        let (result, left) = match context.run(py, &self.owner.spare_context, || call.invoke(py)) {
+            Ok((result, left)) => (result, left),
+            Err(raised) => (Err(raised), None),
+        };
+        match result {
+            Ok(()) => self.keep_variables(py, left),
+            Err(raised) => {
+                let exception = raised.take(py);
+                self.keep_variables(py, left)?;
+                self.failed(py, this, None, exception.raise(py))
+            }
+        }
+    }
+
+    /// The next run has the variables that this one has set.
+    fn keep_variables(&self, py: Attached<'_>, left: Option<Owned>) -> PyResult<()> {
+        let Some(context) = left else { return Ok(()) };
+        let unused = self.pending.with(py, |pending| {
+            if pending.cancelled {
+                return Some(context);
+            }
+            // One that somebody has asked for meanwhile is not there to be changed, but has no variables either.
+            std::mem::replace(&mut pending.context, Snapshot::given(context)).into_object()
+        })?;
+        drop(unused);
+        Ok(())
+    }
+
     #[cold]
-    fn failed(&self, py: Attached<'_>, this: &Obj, taken: Option<Call>, raised: Raised) -> PyResult<()> {
+    fn failed(
+        &self,
+        py: Attached<'_>,
+        this: &Obj,
+        taken: Option<(Call, Snapshot)>,
+        raised: Raised,
+    ) -> PyResult<()> {
         if ends_the_loop(py, &raised) {
             return Err(raised);
         }
         let exception = raised.take(py).into_value();
         let once = taken.is_some();
-        if let Some(call) = taken {
-            // The report names the callback, unless the handle was cancelled while it ran.
-            self.pending.with(py, |pending| {
-                if !pending.cancelled {
-                    pending.call = call;
+        if let Some((call, context)) = taken {
+            // The report names the callback, unless the handle was cancelled while it ran, and is made in its context.
+            let left = self.pending.with(py, move |pending| {
+                pending.context = context;
+                if pending.cancelled {
+                    return Some(call);
                 }
+                pending.call = call;
+                None
             })?;
+            drop(left);
         }
         let reported = self.native().report.get(py)?.call(py, [this.borrow(), exception.borrow()]).map(drop);
         if once {
@@ -155,7 +215,13 @@ impl Bound {
 
     /// Lets go of the call. Afterwards the handle does nothing and refers to nothing.
     pub(crate) fn forget(&self, py: Attached<'_>) -> PyResult<()> {
-        self.pending.with(py, |pending| std::mem::take(&mut pending.call)).map(drop)
+        self.pending.with(py, Pending::take).map(drop)
+    }
+
+    /// A part of its story, if debug mode has written that down.
+    fn told(&self, py: Attached<'_>, part: usize) -> Option<Owned> {
+        let story = self.story.get(py)?;
+        story.as_tuple(py).ok()?.get(part).map(|part| part.clone_ref(py))
     }
 
     /// Shows what a handle refers to, on behalf of the loop that alone holds it.
@@ -206,7 +272,9 @@ pub(crate) fn cancelled<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) ->
 }
 
 pub(crate) fn context<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Owned> {
-    Ok(this.bound().context.clone_ref(py))
+    // What it ran in is gone: to keep that would make cycles that nobody finds, of those who have their own handle in a variable.
+    let fresh = Context::empty(py)?;
+    this.bound().pending.with(py, |pending| pending.context.share(py, fresh))
 }
 
 pub(crate) fn run<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<()> {
@@ -237,11 +305,11 @@ pub(crate) fn owner<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyR
 }
 
 pub(crate) fn traceback<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Option<Owned>> {
-    Ok(this.bound().traceback.get(py))
+    Ok(this.bound().told(py, 0))
 }
 
 pub(crate) fn kept_repr<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Option<Owned>> {
-    Ok(this.bound().text.get(py))
+    Ok(this.bound().told(py, 1))
 }
 
 pub(crate) fn class<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Owned> {

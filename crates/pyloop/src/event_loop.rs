@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use evloop::os::now;
 use pyrt::{
-    Args, Attached, Borrowed, Class, Guarded, Instance, Kind, Method, ObjCell, Owned, Property, PyResult,
-    StateRef, Traverse, TypeSlot, Visit, Visited, confined,
+    Args, Attached, Borrowed, Class, Guarded, Instance, Kind, Method, ObjCell, Owned, PoolRef, Property,
+    PyResult, StateRef, Traverse, Type, TypeSlot, Visit, Visited, confined,
 };
 
 use crate::entry::Source;
@@ -36,7 +36,10 @@ pub struct Loop {
     pub(crate) task_factory: ObjCell,
     /// A future that is done.
     pub(crate) done: ObjCell,
-    /// The keywords of the tasks that begin at once: the same for all of them.
+    /// The context without variables, while nothing runs in it.
+    pub(crate) spare_context: ObjCell,
+    /// The keywords of tasks, and of those that begin at once: the same for all of them.
+    pub(crate) plain: ObjCell,
     pub(crate) keywords: ObjCell,
     pub(crate) transports: Guarded<Table>,
 }
@@ -54,6 +57,8 @@ confined!(Loop {
     scratch,
     task_factory,
     done,
+    spare_context,
+    plain,
     keywords,
     transports
 });
@@ -63,6 +68,7 @@ impl Traverse for Loop {
         self.state.traverse(visit)?;
         self.task_factory.traverse(visit)?;
         self.done.traverse(visit)?;
+        self.plain.traverse(visit)?;
         self.keywords.traverse(visit)?;
         self.native.traverse(visit)?;
         self.tls.traverse(visit)
@@ -72,6 +78,7 @@ impl Traverse for Loop {
         self.state.clear(py);
         self.task_factory.clear(py);
         self.done.clear(py);
+        self.plain.clear(py);
         self.keywords.clear(py);
     }
 }
@@ -166,6 +173,8 @@ impl Loop {
             scratch: Guarded::default(),
             task_factory: ObjCell::empty(),
             done: ObjCell::empty(),
+            spare_context: ObjCell::empty(),
+            plain: ObjCell::empty(),
             keywords: ObjCell::empty(),
             transports: Guarded::default(),
         })
@@ -175,6 +184,12 @@ impl Loop {
     #[inline]
     pub fn native(&self) -> &Native {
         &self.native
+    }
+
+    /// The pool of a type of ours.
+    #[inline(always)]
+    pub(crate) fn pool<T: Class>(&self, py: Attached<'_>, of: impl FnOnce(&Native) -> &Type<T>) -> PoolRef {
+        self.native.pool(py, of)
     }
 
     /// Whether debug mode is on.
@@ -254,6 +269,7 @@ impl Loop {
         this.closed.store(true, Relaxed);
         drop(this.scratch.with(py, std::mem::take)?);
         this.done.clear(py);
+        this.plain.clear(py);
         this.keywords.clear(py);
         let mut state = this.state.with(py, std::mem::take)?;
         // Outside of the guard: callbacks have destructors.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use pyrt::{Attached, PyResult, check_signals};
+use pyrt::{Attached, HAS_GIL, PyResult, check_signals};
 
 /// Nobody ever waits for it.
 const OFF: usize = 1;
@@ -57,28 +57,47 @@ impl Exclusive {
     /// Waits until no other thread runs it. Signal handlers run meanwhile, and may end that by an exception.
     pub(crate) fn wait(&self, py: Attached<'_>) -> PyResult<()> {
         while self.is_elsewhere() {
-            py.detach(|| self.sleep());
+            let word = self.0.load(Ordering::Acquire);
+            let awaited = word | AWAITED;
+            // Whoever ends after this sees that somebody waits.
+            if word != FREE && self.replace(word, awaited).is_ok() {
+                py.detach(|| self.sleep(awaited));
+            }
             check_signals(py)?;
         }
         Ok(())
     }
 
-    fn sleep(&self) {
+    fn sleep(&self, awaited: usize) {
         let guard = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-        let word = self.0.load(Ordering::Acquire);
-        let awaited = word | AWAITED;
-        // Whoever ends after this sees that somebody waits, and then needs the lock, which is given up by sleeping only.
-        if word != FREE && self.0.compare_exchange(word, awaited, Ordering::AcqRel, Ordering::Acquire).is_ok()
-        {
+        // Whoever has ended before this has freed the word before; who ends later needs the lock, which is given up by sleeping only.
+        if self.0.load(Ordering::Acquire) == awaited {
             drop(ENDED.wait_timeout(guard, LOOK));
         }
     }
 
+    /// Puts the name of a thread, or nobody's, in place of what was there.
+    #[inline(always)]
+    fn replace(&self, before: usize, after: usize) -> Result<usize, usize> {
+        if !HAS_GIL {
+            return self.0.compare_exchange(before, after, Ordering::AcqRel, Ordering::Acquire);
+        }
+        // Attached threads alone write to it, so that nobody comes in between.
+        match self.0.load(Ordering::Relaxed) {
+            word if word == before => {
+                self.0.store(after, Ordering::Relaxed);
+                Ok(word)
+            }
+            word => Err(word),
+        }
+    }
+
     /// From here until the drop of what is returned it runs on this thread.
+    #[inline]
     pub(crate) fn enter(&self, py: Attached<'_>) -> PyResult<Running<'_>> {
         let me = here();
         loop {
-            match self.0.compare_exchange(FREE, me, Ordering::AcqRel, Ordering::Acquire) {
+            match self.replace(FREE, me) {
                 Ok(_) => return Ok(Running(Some(self))),
                 // It runs itself once more: the outer run ends it.
                 Err(word) if word & !AWAITED == me => return Ok(Running(None)),
@@ -94,7 +113,15 @@ pub(crate) struct Running<'a>(Option<&'a Exclusive>);
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         let Some(exclusive) = self.0 else { return };
-        if exclusive.0.swap(FREE, Ordering::AcqRel) & AWAITED != 0 {
+        let before = if !HAS_GIL {
+            exclusive.0.swap(FREE, Ordering::AcqRel)
+        } else {
+            // Attached threads alone write to it, so that nobody comes in between.
+            let before = exclusive.0.load(Ordering::Relaxed);
+            exclusive.0.store(FREE, Ordering::Relaxed);
+            before
+        };
+        if before & AWAITED != 0 {
             drop(WAITING.lock().unwrap_or_else(PoisonError::into_inner));
             ENDED.notify_all();
         }

@@ -3,7 +3,8 @@
 use std::ffi::CStr;
 
 use pyrt::{
-    Class, Fixed, Method, Offset, Property, Traverse, TypeSlot, Visit, Visited, WeakSlot, confined, offset,
+    Attached, Class, Fixed, Method, Offset, PoolRef, Property, Traverse, TypeSlot, Visit, Visited, WeakSlot,
+    confined, offset,
 };
 
 use crate::bound::{self, Bound, IsHandle};
@@ -59,6 +60,7 @@ impl Class for Handle {
     const DOC: &'static CStr = c"What is returned for a callback that was scheduled.";
     const GC: bool = false;
     const CHAINS: bool = false;
+    const POOLED: bool = true;
     const WEAKREFS: Option<Offset<Self, WeakSlot>> = Some(offset!(Handle, weak));
     const METHODS: &'static [Method<Self>] = &[
         Method::noargs(c"cancel", bound::cancel::<Self>, c"cancel($self)\n--\n\nThe callback will not run."),
@@ -88,4 +90,9 @@ impl Class for Handle {
         Property::END,
     ];
     const SLOTS: &'static [TypeSlot<Self>] = &[TypeSlot::repr(bound::repr::<Self>)];
+
+    #[inline(always)]
+    fn pool(&self, py: Attached<'_>) -> Option<PoolRef> {
+        Some(self.bound.pool(py, |native| &native.handle))
+    }
 }

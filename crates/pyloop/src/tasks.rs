@@ -1,6 +1,6 @@
 //! `create_task` and `create_future`: asyncio's own classes, made without a Python frame in between. Attached threads only.
 
-use pyrt::{Args, Attached, Borrowed, Instance, Owned, PyResult};
+use pyrt::{Args, Attached, Borrowed, Instance, ObjCell, Owned, PyResult};
 
 use crate::event_loop::Loop;
 
@@ -66,21 +66,30 @@ impl Loop {
             let keywords = Self::task_keywords(py, this)?;
             return class.call_tuple(py, &args, Some(&keywords));
         }
-        let keywords = match this.keywords.get(py) {
-            Some(keywords) => keywords,
-            None => {
-                let keywords = Self::task_keywords(py, this)?;
-                this.keywords.set(py, keywords.clone_ref(py));
-                keywords
-            }
-        };
+        let keywords = Self::kept(py, &this.keywords, || Self::task_keywords(py, this))?;
         class.call_tuple(py, &args, Some(&keywords))
+    }
+
+    /// Keywords that are the same for all tasks, made when first needed.
+    #[inline]
+    fn kept(py: Attached<'_>, cell: &ObjCell, make: impl FnOnce() -> PyResult<Owned>) -> PyResult<Owned> {
+        if let Some(keywords) = cell.get(py) {
+            return Ok(keywords);
+        }
+        let keywords = make()?;
+        cell.set(py, keywords.clone_ref(py));
+        Ok(keywords)
+    }
+
+    fn plain_keywords(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
+        let keywords = Owned::dict(py)?;
+        keywords.dict_set(py, &this.native().names.loop_name, &this.object())?;
+        Ok(keywords)
     }
 
     fn task_keywords(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
         let native = this.native();
-        let keywords = Owned::dict(py)?;
-        keywords.dict_set(py, &native.names.loop_name, &this.object())?;
+        let keywords = Self::plain_keywords(py, this)?;
         if native.transport.version < EAGER {
             // A name of its own would be a text to format, before anybody has asked for it.
             keywords.dict_set(py, &native.names.name, &native.names.erlang)?;
@@ -110,7 +119,12 @@ impl Loop {
             return match args.positional() {
                 [coroutine] if args.named() == 0 && !this.task_factory.is_set(py) => {
                     this.check_open(py)?;
-                    native.task(py)?.call_names(py, &[*coroutine, this.object()], &native.future_names)
+                    let class = native.task(py)?;
+                    if class.is(&native.c_task) {
+                        let keywords = Self::kept(py, &this.plain, || Self::plain_keywords(py, this))?;
+                        return class.call_tuple(py, &Owned::tuple_of(py, &[*coroutine])?, Some(&keywords));
+                    }
+                    class.call_names(py, &[*coroutine, this.object()], &native.future_names)
                 }
                 _ => Self::create_task_with(py, this, &args),
             };

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use evloop::TimerToken;
 use pyrt::{
-    Attached, Borrowed, Class, Compare, Fixed, Instance, Method, ObjCell, Offset, Owned, Property, PyResult,
-    Traverse, TypeSlot, Visit, Visited, WeakSlot, confined, offset,
+    Attached, Borrowed, Class, Compare, Fixed, Instance, Method, ObjCell, Offset, Owned, PoolRef, Property,
+    PyResult, Traverse, TypeSlot, Visit, Visited, WeakSlot, confined, offset,
 };
 
 use crate::bound::{self, Bound, IsHandle};
@@ -126,6 +126,7 @@ impl Class for TimerHandle {
     const DOC: &'static CStr = c"What is returned for a callback that was scheduled for a time.";
     const GC: bool = false;
     const CHAINS: bool = false;
+    const POOLED: bool = true;
     const WEAKREFS: Option<Offset<Self, WeakSlot>> = Some(offset!(TimerHandle, weak));
     const METHODS: &'static [Method<Self>] = &[
         Method::noargs(c"cancel", TimerHandle::cancel, c"cancel($self)\n--\n\nThe callback will not run."),
@@ -166,4 +167,9 @@ impl Class for TimerHandle {
         TypeSlot::compare(TimerHandle::compare),
         TypeSlot::hash(TimerHandle::hash),
     ];
+
+    #[inline(always)]
+    fn pool(&self, py: Attached<'_>) -> Option<PoolRef> {
+        Some(self.bound.pool(py, |native| &native.timer_handle))
+    }
 }

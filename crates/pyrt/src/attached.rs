@@ -7,6 +7,9 @@ use core::marker::PhantomData;
 
 use crate::ffi;
 
+/// Whether being attached keeps other threads from being so, to the same interpreter.
+pub const HAS_GIL: bool = cfg!(not(Py_GIL_DISABLED));
+
 /// Proof that the current thread is attached. Every call that may touch an object asks for one.
 ///
 /// `'py` lasts as long as the scope that gave the token: the body of a native method, or the closure of

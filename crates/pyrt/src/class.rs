@@ -5,7 +5,9 @@ use core::ffi::{CStr, c_int, c_uint, c_void};
 use crate::layout::{CallSlot, DictSlot, Offset, WeakSlot, base_size, object_size, payload_offset};
 use crate::method::{Method, Property};
 use crate::slots::TypeSlot;
-use crate::{AsObj, Attached, Confined, Fault, Obj, Owned, PyResult, Traverse, Type, ffi, lifecycle};
+use crate::{
+    AsObj, Attached, Confined, Fault, Obj, Owned, PoolRef, PyResult, Traverse, Type, ffi, lifecycle,
+};
 
 /// A payload and the Python class around it.
 ///
@@ -39,12 +41,21 @@ pub trait Class: Traverse + Confined + Sync + Sized + 'static {
     const WEAKREFS: Option<Offset<Self, WeakSlot>> = None;
     /// The field that makes instances callable.
     const VECTORCALL: Option<Offset<Self, CallSlot<Self>>> = None;
+    /// Whether the memory of instances is used again. They are not of a subclass then, the collector does not know them, and they tell
+    /// where their pool is.
+    const POOLED: bool = false;
     /// The methods, ending with [`Method::END`].
     const METHODS: &'static [Method<Self>] = &[Method::END];
     /// The properties, ending with [`Property::END`].
     const PROPERTIES: &'static [Property<Self>] = &[Property::END];
     /// `__new__`, `__repr__`, `__await__` and so on. Without [`TypeSlot::new`] Python cannot make instances.
     const SLOTS: &'static [TypeSlot<Self>] = &[];
+
+    /// The pool that the memory of this one is for, if they are [`POOLED`](Self::POOLED): that of the type it was made with.
+    #[inline(always)]
+    fn pool(&self, _py: Attached<'_>) -> Option<PoolRef> {
+        None
+    }
 }
 
 /// `Name` of `module.Name`.

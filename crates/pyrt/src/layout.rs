@@ -122,6 +122,18 @@ impl WeakSlot {
     }
 }
 
+impl WeakSlot {
+    /// Whether there is no weak reference.
+    ///
+    /// # Safety
+    /// No other thread can make one: the last reference to the instance is gone.
+    #[inline]
+    pub(crate) unsafe fn is_empty(&self) -> bool {
+        // SAFETY: by contract nobody writes to it now.
+        unsafe { (*self.0.0.get()).is_none() }
+    }
+}
+
 // SAFETY: the list belongs to the runtime, which empties it before the payload is dropped.
 unsafe impl Confined for WeakSlot {}
 

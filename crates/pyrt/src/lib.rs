@@ -119,6 +119,7 @@ mod class;
 mod collect;
 #[doc(hidden)]
 pub mod confined;
+mod context;
 mod embed;
 mod exception;
 mod fault;
@@ -138,23 +139,26 @@ mod number;
 mod object;
 #[cfg(Py_3_14)]
 mod passing;
+mod pool;
 mod raised;
 mod remote;
 mod runtime;
 mod signature;
 mod slots;
+mod snapshot;
 mod subinterp;
 mod text;
 mod thread;
 mod typed;
 
 pub use args::Args;
-pub use attached::Attached;
+pub use attached::{Attached, HAS_GIL};
 pub use buffer::Buffer;
 pub use bytes::Room;
 pub use cell::{Fixed, ObjCell};
 pub use class::Class;
 pub use confined::Confined;
+pub use context::{Context, run_bare, run_in};
 pub use embed::{
     Builtin, Refusals, Source, Start, compile, frame_globals, frame_locals, import_name, imported,
     raise_in_thread, refuse, set_switch_interval, start, thread_ident,
@@ -173,14 +177,15 @@ pub use module::{Module, ModuleDef, StateRef, add};
 pub use object::{AsObj, Borrowed, Obj, Owned};
 #[cfg(Py_3_14)]
 pub use passing::{InPassing, Place, in_passing, place};
+pub use pool::{Pool, PoolRef};
 pub use raised::{PyResult, Raised};
 pub use remote::Remote;
 pub use runtime::{
-    Context, Step, audit, check_signals, import, import_from, is_finalizing, recurse, run_in, warn,
-    warn_resource,
+    Step, audit, check_signals, import, import_from, is_finalizing, recurse, warn, warn_resource,
 };
 pub use signature::{Params, Signature, Values};
 pub use slots::{Compare, TypeSlot};
+pub use snapshot::Snapshot;
 pub use typed::{Instance, Type, Typed};
 
 /// A raw object pointer, as `PyInit_…` returns.

@@ -6,7 +6,7 @@ use core::cell::{Cell, RefCell};
 use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
 
-use crate::layout::{dict_of, drop_dict, payload};
+use crate::layout::{WeakSlot, dict_of, drop_dict, payload};
 use crate::{Attached, Class, Visit, Visited, ffi, guard};
 
 /// Deeper than this, chained instances are destroyed after the ones that hold them, not inside.
@@ -82,16 +82,22 @@ unsafe fn destroy<T: Class>(object: *mut ffi::PyObject) {
                 ffi::PyObject_GC_UnTrack(object.cast());
             }
         }
-        if T::WEAKREFS.is_some() {
-            ffi::PyObject_ClearWeakRefs(object);
-        }
         let value = payload::<T>(object);
+        let pool = if T::POOLED { (*value).pool(Attached::assume()) } else { None };
+        if let Some(weak) = T::WEAKREFS {
+            let slot = value.byte_add(weak.get()).cast::<WeakSlot>();
+            // Most have none, and need no call to find out.
+            if !(*slot).is_empty() {
+                ffi::PyObject_ClearWeakRefs(object);
+            }
+        }
         guard::contain(|| {
             drop_dict::<T>(Attached::assume(), value);
             core::ptr::drop_in_place(value);
         });
         each_base_slot::<T>(object, |slot| ffi::Py_XDECREF(core::ptr::replace(slot, core::ptr::null_mut())));
         match (*class).tp_free {
+            _ if pool.is_some_and(|pool| pool.keep(Attached::assume(), object)) => {}
             Some(free) => free(object.cast()),
             None if T::GC => ffi::PyObject_GC_Del(object.cast()),
             None => ffi::PyObject_Free(object.cast()),

@@ -12,8 +12,8 @@ use core::ptr::NonNull;
 
 use crate::method::Function;
 use crate::{
-    AsObj, Attached, Borrowed, Confined, Fault, Obj, Owned, PyResult, Raised, Traverse, Visit, Visited, ffi,
-    guard,
+    AsObj, Attached, Borrowed, Class, Confined, Fault, Obj, Owned, PoolRef, PyResult, Raised, Traverse, Type,
+    Visit, Visited, ffi, guard,
 };
 
 /// A module and the state it has in each interpreter.
@@ -169,6 +169,13 @@ impl<S> StateRef<S> {
     /// The module.
     pub fn module(&self) -> &Obj {
         &self.module
+    }
+
+    /// The pool of a type in the state.
+    #[inline(always)]
+    pub fn pool<T: Class>(&self, py: Attached<'_>, of: impl FnOnce(&S) -> &Type<T>) -> PoolRef {
+        // SAFETY: the pool is part of the state, which the module keeps.
+        unsafe { PoolRef::new(of(self).pool(), self.module.clone_ref(py)) }
     }
 
     /// Another reference.

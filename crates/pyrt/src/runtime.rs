@@ -1,8 +1,8 @@
-//! Odds and ends of the runtime: stepping generators, weak references, contexts, imports, warnings, signals, auditing. Attached threads only.
+//! Odds and ends of the runtime: stepping generators, weak references, imports, warnings, signals, auditing. Attached threads only.
 
 use core::ffi::CStr;
 
-use crate::{AsObj, Attached, Confined, Kind, Obj, Owned, PyResult, Raised, Traverse, Visit, Visited, ffi};
+use crate::{AsObj, Attached, Kind, Obj, Owned, PyResult, Raised, Traverse, Visit, Visited, ffi};
 
 /// What stepping a generator or coroutine came to.
 #[derive(Debug)]
@@ -76,82 +76,6 @@ impl Obj {
             Raised::check_occurred(py)?;
         }
         Ok(item)
-    }
-}
-
-/// A `contextvars.Context`.
-pub struct Context(Owned);
-
-impl Context {
-    /// A copy of the current one; O(1).
-    #[inline]
-    pub fn copy_current(py: Attached<'_>) -> PyResult<Self> {
-        // SAFETY: attached; a new reference or NULL with an exception.
-        Ok(Self(unsafe { Owned::from_ptr(py, ffi::PyContext_CopyCurrent())? }))
-    }
-
-    /// An object given by a user; a `TypeError` if it is no context.
-    pub fn from_object(py: Attached<'_>, object: Owned) -> PyResult<Self> {
-        // SAFETY: alive; looks at its type only.
-        if unsafe { ffi::PyContext_CheckExact(object.as_ptr()) } == 0 {
-            return Err(object.wrong_type(py, "contextvars.Context"));
-        }
-        Ok(Self(object))
-    }
-
-    /// The object.
-    #[inline]
-    pub fn object(&self) -> &Owned {
-        &self.0
-    }
-
-    /// The object, for good.
-    #[inline]
-    pub fn into_object(self) -> Owned {
-        self.0
-    }
-
-    /// Another reference to the same context.
-    #[inline]
-    pub fn clone_ref(&self, py: Attached<'_>) -> Self {
-        Self(self.0.clone_ref(py))
-    }
-
-    /// Runs `f` in this context, as `Context.run` does. A `RuntimeError` if it is entered already.
-    #[inline]
-    pub fn run<R>(&self, py: Attached<'_>, f: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
-        run_in(py, &self.0, f)
-    }
-}
-
-/// [`Context::run`] for a context kept as a plain object, checked before by [`Context::from_object`].
-#[inline]
-pub fn run_in<R>(py: Attached<'_>, context: &impl AsObj, f: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
-    struct Exit<'a>(&'a Obj);
-    impl Drop for Exit<'_> {
-        #[inline]
-        fn drop(&mut self) {
-            // SAFETY: attached, and the context was entered by this thread. Leaving fails only when contexts were left in
-            // another order, which is reported to nobody, as an exception of `f` may be set.
-            unsafe {
-                if ffi::PyContext_Exit(self.0.as_ptr()) < 0 {
-                    ffi::PyErr_WriteUnraisable(self.0.as_ptr());
-                }
-            }
-        }
-    }
-    // SAFETY: attached, alive; the runtime refuses what is no context.
-    Raised::check(py, unsafe { ffi::PyContext_Enter(context.as_obj().as_ptr()) })?;
-    let _exit = Exit(context.as_obj());
-    f()
-}
-
-// SAFETY: a reference.
-unsafe impl Confined for Context {}
-
-impl Traverse for Context {
-    fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
-        visit.object(&self.0)
     }
 }
 

@@ -10,8 +10,8 @@ use core::ptr::NonNull;
 
 use crate::layout::{base_size, payload};
 use crate::{
-    AsObj, Attached, Borrowed, Class, Confined, Kind, Obj, Owned, PyResult, Raised, Return, Traverse, Visit,
-    Visited, ffi,
+    AsObj, Attached, Borrowed, Class, Confined, Kind, Obj, Owned, Pool, PyResult, Raised, Return, Traverse,
+    Visit, Visited, ffi,
 };
 
 /// A borrowed instance of the heap type of `T`. `Copy`, one pointer wide; derefs to the payload.
@@ -159,13 +159,13 @@ impl<T> fmt::Debug for Typed<T> {
 }
 
 /// The heap type of `T` in one interpreter; kept in the module state.
-pub struct Type<T>(Owned, PhantomData<fn() -> T>);
+pub struct Type<T>(Owned, Pool, PhantomData<fn() -> T>);
 
 impl<T: Class> Type<T> {
     /// # Safety
     /// `object` is the type made by the builder for `T`.
     pub(crate) unsafe fn from_object(object: Owned) -> Self {
-        Self(object, PhantomData)
+        Self(object, Pool::default(), PhantomData)
     }
 
     /// The class object.
@@ -188,7 +188,11 @@ impl<T: Class> Type<T> {
             let object = if T::GC {
                 ffi::PyObject_GC_New::<ffi::PyObject>(self.raw())
             } else {
-                ffi::PyObject_New::<ffi::PyObject>(self.raw())
+                match T::POOLED.then(|| self.1.take(py)).flatten() {
+                    // Room for just such an instance.
+                    Some(block) => ffi::PyObject_Init(block.as_ptr(), self.raw()),
+                    None => ffi::PyObject_New::<ffi::PyObject>(self.raw()),
+                }
             };
             let object = Owned::from_ptr(py, object)?;
             let pointer = object.as_ptr();
@@ -202,6 +206,12 @@ impl<T: Class> Type<T> {
             }
             Ok(Typed(object, PhantomData))
         }
+    }
+
+    /// The memory of instances that have ended.
+    #[inline(always)]
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.1
     }
 
     /// Whether `object` is an instance of this type or of a subclass. An exact match is one comparison.
@@ -250,7 +260,7 @@ impl<T: Class> Type<T> {
 
     /// Another reference to the same type.
     pub fn clone_ref(&self, py: Attached<'_>) -> Self {
-        Self(self.0.clone_ref(py), PhantomData)
+        Self(self.0.clone_ref(py), Pool::default(), PhantomData)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Sending: at once when nothing waits, otherwise into the queue; and the queue going out.
 
 use evloop::Interest;
-use pyrt::{Args, Attached, Borrowed, Buffer, Context, Fault, Kind, Owned, PyResult, Raised};
+use pyrt::{Args, Attached, Borrowed, Buffer, Fault, Kind, Owned, PyResult, Raised};
 
 use super::peers::{Peer, address_of};
 use super::{DatagramTransport, This, Waiting};
 use crate::transport::{
     Sink as _, call_connection_lost, fatal, is_expected, is_later, listen_also, listen_no_more, maybe_pause,
-    maybe_resume, os_error,
+    maybe_resume, os_error, remember_context,
 };
 
 /// What became of a datagram.
@@ -68,7 +68,7 @@ impl DatagramTransport {
                 Ok(Sent::Later) if self.base.is_lost() => return Ok(()),
                 Ok(Sent::Later) => {
                     // The protocol hears of room in the context of whoever filled it up.
-                    self.base.writing_in.set(py, Context::copy_current(py)?.into_object());
+                    remember_context(py, &self.base.writing_in)?;
                     listen_also(py, this, Interest::WRITE)?;
                 }
                 Err(raised) => return self.failed(py, this, raised),

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use evloop::os::now;
 use evloop::{Interest, SourceToken};
 use pyrt::{
-    Attached, Borrowed, Class, Context, Guarded, Imported, Instance, ObjCell, Owned, PyResult, Traverse,
-    Typed, Visit, Visited, confined, run_in,
+    Attached, Borrowed, Class, Guarded, Imported, Instance, ObjCell, Owned, PyResult, Snapshot, Traverse,
+    Typed, Visit, Visited, confined, run_bare, run_in,
 };
 
 use super::Parts;
@@ -35,7 +35,7 @@ pub(crate) struct Base {
     pub(crate) file: ObjCell,
     pub(crate) protocol: ObjCell,
     pub(crate) extra: ObjCell,
-    /// The contexts in which the protocol is told of what can be read, and of room to write.
+    /// The contexts in which the protocol is told of what can be read, and of room to write; empty for one without variables.
     pub(crate) reading_in: ObjCell,
     pub(crate) writing_in: ObjCell,
     registration: Guarded<Registration>,
@@ -90,7 +90,7 @@ impl Base {
             file: ObjCell::new(file.clone_ref(py)),
             protocol: ObjCell::empty(),
             extra: ObjCell::new(extra),
-            reading_in: ObjCell::new(Context::copy_current(py)?.into_object()),
+            reading_in: Snapshot::current(py)?.into_object().map_or_else(ObjCell::empty, ObjCell::new),
             writing_in: ObjCell::empty(),
             registration: Guarded::default(),
             conn_lost: AtomicU32::new(0),
@@ -243,21 +243,34 @@ fn ready<T: Transport>(py: Attached<'_>, target: Borrowed<'_>, what: Interest) -
 fn act<T: Transport>(py: Attached<'_>, this: Instance<'_, T>, what: Interest) -> PyResult<()> {
     let base = this.payload().base();
     if what.contains(Interest::READ) && base.interest(py)?.contains(Interest::READ) {
-        within(py, &base.reading_in, || T::read_ready(py, this))?;
+        within(py, base, &base.reading_in, || T::read_ready(py, this))?;
     }
     if what.contains(Interest::WRITE) && base.interest(py)?.contains(Interest::WRITE) {
-        within(py, &base.writing_in, || T::write_ready(py, this))?;
+        within(py, base, &base.writing_in, || T::write_ready(py, this))?;
     }
     Ok(())
 }
 
-/// Runs something in a context, if there is one.
+/// Runs something in the context of a cell. Variables that it sets are there the next time.
 #[inline]
-fn within(py: Attached<'_>, context: &ObjCell, f: impl FnOnce() -> PyResult<()>) -> PyResult<()> {
-    match context.get(py) {
-        Some(context) => run_in(py, &context, f),
-        None => f(),
+fn within(py: Attached<'_>, base: &Base, cell: &ObjCell, f: impl FnOnce() -> PyResult<()>) -> PyResult<()> {
+    if let Some(context) = cell.get(py) {
+        return run_in(py, &context, f);
     }
+    let (result, left) = run_bare(py, &base.owner.payload().spare_context, f)?;
+    if let Some(context) = left.filter(|_| !base.is_lost()) {
+        cell.set(py, context);
+    }
+    result
+}
+
+/// Writes down the context of whoever calls, for what comes later.
+pub(crate) fn remember_context(py: Attached<'_>, cell: &ObjCell) -> PyResult<()> {
+    match Snapshot::current(py)?.into_object() {
+        Some(context) => cell.set(py, context),
+        None => cell.clear(py),
+    }
+    Ok(())
 }
 
 /// With a look at the clock, as asyncio's debug mode has for its handles.

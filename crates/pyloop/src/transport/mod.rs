@@ -30,7 +30,7 @@ mod socket;
 mod start;
 mod table;
 
-pub(crate) use base::{Base, Transport, debug, listen, listen_also, listen_no_more, note};
+pub(crate) use base::{Base, Transport, debug, listen, listen_also, listen_no_more, note, remember_context};
 pub(crate) use end::{call_connection_lost, fatal, finalize, force_close, is_expected, lose, reportable};
 pub(crate) use flow::{Flow, Paced, maybe_pause, maybe_resume};
 pub(crate) use intake::{Intake, LARGE, Origin};

@@ -3,9 +3,9 @@
 use std::ffi::CStr;
 
 use evloop::Interest;
-use pyrt::{Attached, Borrowed, Context, Guarded, Instance, PyResult};
+use pyrt::{Attached, Borrowed, Guarded, Instance, PyResult};
 
-use super::{Paced, Queue, Sink, fatal, is_later, listen_also, maybe_pause, os_error};
+use super::{Paced, Queue, Sink, fatal, is_later, listen_also, maybe_pause, os_error, remember_context};
 
 /// A transport that writes a stream of bytes.
 pub(crate) trait Streaming: Paced {
@@ -50,6 +50,6 @@ pub(crate) fn put<T: Streaming>(
 
 /// The protocol hears of room in the context of whoever filled it up.
 pub(crate) fn listen_for_room<T: Paced>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<()> {
-    this.payload().base().writing_in.set(py, Context::copy_current(py)?.into_object());
+    remember_context(py, &this.payload().base().writing_in)?;
     listen_also(py, this, Interest::WRITE)
 }

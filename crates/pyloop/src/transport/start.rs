@@ -1,9 +1,9 @@
 //! The beginning: the protocol hears of the connection before anything is read, and whoever waits goes on after that.
 
 use evloop::Interest;
-use pyrt::{Attached, Borrowed, Context, Instance, Owned, PyResult};
+use pyrt::{Attached, Borrowed, Instance, Owned, PyResult};
 
-use super::{Transport, debug, listen_also, listen_no_more};
+use super::{Transport, debug, listen_also, listen_no_more, remember_context};
 use crate::arguments::Request;
 use crate::event_loop::Loop;
 
@@ -57,7 +57,7 @@ pub(super) fn resume_reading<T: Transport>(py: Attached<'_>, this: Instance<'_, 
     if base.is_closing() || !base.paused.swap(false, std::sync::atomic::Ordering::Relaxed) {
         return Ok(());
     }
-    base.reading_in.set(py, Context::copy_current(py)?.into_object());
+    remember_context(py, &base.reading_in)?;
     listen_also(py, this, Interest::READ)?;
     debug(py, this, c"%r resumes reading")
 }
