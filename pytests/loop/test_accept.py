@@ -5,6 +5,7 @@ import contextvars
 import gc
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -243,3 +244,63 @@ def test_a_factory_that_ends_the_program(loop: Loop, errors: Errors) -> None:
         loop.run_until_complete(task)
     task.cancel()
     assert isinstance(loop.run_until_complete(settled(task)), asyncio.CancelledError)
+
+
+async def test_a_peer_has_its_name_whenever_it_is_asked_for(loop: Loop) -> None:
+    made: list[asyncio.Transport] = []
+    lost = asyncio.Event()
+
+    class Named(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            assert isinstance(transport, asyncio.Transport)
+            made.append(transport)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            lost.set()
+
+    server = await loop.create_server(Named, "127.0.0.1", 0)
+    address = server.sockets[0].getsockname()
+    for asked_early in (True, False):
+        lost.clear()
+        reader, writer = await asyncio.open_connection(*address)
+        name = writer.get_extra_info("sockname")
+        while not made:
+            await asyncio.sleep(0)
+        transport = made.pop()
+        if asked_early:
+            assert transport.get_extra_info("peername") == name
+        writer.close()
+        await lost.wait()
+        assert transport.get_extra_info("peername") == name
+        assert transport.get_extra_info("sockname") == address
+        del reader
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="servers count their clients since 3.13")
+async def test_a_server_is_closed_when_its_last_client_is_gone(loop: Loop) -> None:
+    ready: asyncio.Queue[asyncio.BaseTransport] = asyncio.Queue()
+
+    class Kept(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            ready.put_nowait(transport)
+
+    server: Any = await loop.create_server(Kept, "127.0.0.1", 0)
+    address = server.sockets[0].getsockname()
+    streams = [await asyncio.open_connection(*address) for _ in range(3)]
+    transports = [await ready.get() for _ in streams]
+    assert len(server._clients) == 3
+    assert set(server._clients.copy()) == set(transports)
+    transports.pop().abort()
+    await asyncio.sleep(0)
+    assert len(server._clients) == 2
+    server.close()
+    waiting = loop.create_task(server.wait_closed())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    server.close_clients()
+    await waiting
+    assert len(server._clients) == 0
+    for _, writer in streams:
+        writer.close()

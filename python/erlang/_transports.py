@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from . import _native
+from ._clients import count_lightly
 from ._stdlib import StdlibLoop
 
 # Since 3.12 asyncio refuses a second transport for the same fd here.
@@ -61,7 +62,6 @@ class Transports(StdlibLoop):
     _debug: Any
     _ensure_fd_no_transport: Any
     _open_secure: Any
-    _start_serving: Any
 
     @property
     def _transports(self) -> _Table:
@@ -100,6 +100,18 @@ class Transports(StdlibLoop):
         self, pipe: Any, protocol: Any, waiter: Any = None, extra: Any = None
     ) -> Any:
         return _native.write_pipe_transport(self, pipe, protocol, waiter, extra)
+
+    def _start_serving(
+        self,
+        protocol_factory: Callable[[], Any],
+        sock: Any,
+        sslcontext: Any = None,
+        server: Any = None,
+        *rest: Any,
+    ) -> None:
+        count_lightly(server)
+        asyncios: Any = super()
+        asyncios._start_serving(protocol_factory, sock, sslcontext, server, *rest)
 
     def _accept_connection(
         self,

@@ -34,7 +34,7 @@ mod send;
 pub(crate) use open::open;
 pub(crate) use parts::Parts;
 use peers::Peers;
-pub(crate) use peers::name_of;
+pub(crate) use peers::{full_name, name_of, small_name};
 use receive::More;
 
 /// A datagram that waits: a `bytes`, and where it goes unless that is known.

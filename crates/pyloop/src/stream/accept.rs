@@ -8,7 +8,7 @@ use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with};
 
 use super::open::{Opened, make};
 use crate::bound::ends_the_loop;
-use crate::datagram::name_of;
+use crate::datagram::{name_of, small_name};
 use crate::event_loop::Loop;
 use crate::module::Native;
 use crate::transport::{is_later, os_error};
@@ -70,7 +70,10 @@ impl Door<'_> {
 
     fn open(&self, py: Attached<'_>, fd: OwnedFd, address: Option<SocketAddrAny>) -> PyResult<()> {
         let native = self.owner.native();
+        // Most peers are never asked for their name, so it is kept small where nobody looks at it here.
+        let small = !self.owner.is_debug() && self.secure.is_none();
         let peername = match &address {
+            Some(address) if small => small_name(py, address)?,
             Some(address) => name_of(py, address)?,
             None => Owned::none(py),
         };

@@ -18,6 +18,7 @@ use pyrt::{
     Traverse, TypeSlot, Visit, Visited, WeakSlot, confined, offset,
 };
 
+use crate::datagram::full_name;
 use crate::transport::{
     Base, Flow, Intake, Paced, Queue, Rows, Sink, Streaming, Transport, close_socket, describe, socket_repr,
 };
@@ -190,6 +191,7 @@ impl Transport for SocketTransport {
         }
         // The name of the peer, kept until somebody asks. The end does, so the socket is still open here.
         let Some(sock) = self.base.file.get(py) else { return Ok(None) };
+        let kept = full_name(py, kept)?;
         let extra = describe(py, self.base.parts(), sock.borrow(), None, Some(kept))?;
         self.base.extra.set(py, extra.clone_ref(py));
         Ok(Some(extra))
