@@ -280,7 +280,7 @@ async def test_a_peer_has_its_name_whenever_it_is_asked_for(loop: Loop) -> None:
 
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="servers count their clients since 3.13")
 async def test_a_server_is_closed_when_its_last_client_is_gone(loop: Loop) -> None:
-    ready: asyncio.Queue[asyncio.BaseTransport] = asyncio.Queue()
+    ready: asyncio.Queue[Any] = asyncio.Queue()
 
     class Kept(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
