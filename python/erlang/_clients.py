@@ -31,7 +31,7 @@ class Clients:
         return list(self)
 
     def __len__(self) -> int:
-        """Those of strangers' making may end without a word: they are found before they keep a server open."""
+        """Those of others may end without a word: they are found before they keep a server open."""
         while self._members:
             member = next(iter(self._members))
             if member() is not None:
