@@ -11,6 +11,7 @@
 //!
 //!  classes   Class for T: constants ── Method, Property, TypeSlot, Signature ──▶ Type<T>, made per interpreter
 //!            inside T: atomics, Fixed and ObjCell (one reference), Guarded<S> (state); Traverse shows them to the collector
+//!            Pool (memory of instances, used again)   Snapshot (the context that something waits to run in)
 //!
 //!  modules   ModuleDef<S> (static) ──▶ S: Module, the state: types, interned! names, Imported
 //! ```

@@ -188,6 +188,45 @@ fn context_runs_nest_and_refuse_reentry() {
 }
 
 #[test]
+fn one_context_serves_all_that_have_no_variables() {
+    attached(|py| {
+        let spare = ObjCell::empty();
+        let run = |code: &str| {
+            let snapshot = Snapshot::current(py).unwrap();
+            let (result, left) = snapshot.run(py, &spare, || Ok(eval(py, code))).unwrap();
+            (result.unwrap(), left)
+        };
+        run("setattr(__import__('sys'), 'VAR', __import__('contextvars').ContextVar('VAR'))");
+        let first = spare.get(py).map(|context| context.as_ptr());
+        assert_eq!(first.is_some(), HAS_GIL);
+        let (changed, left) = run("__import__('sys').VAR.set(1) and None");
+        assert!(changed.is_none() && !spare.is_set(py));
+        // Who sets a variable gets the context, and nobody else does.
+        let left = left.unwrap();
+        assert!(first.is_none_or(|first| first == left.as_ptr()));
+        let (seen, _) = run("__import__('sys').VAR.get(None)");
+        assert!(seen.is_none());
+        let again = Snapshot::given(left);
+        let (seen, none) = again.run(py, &spare, || Ok(eval(py, "__import__('sys').VAR.get()"))).unwrap();
+        assert_eq!(seen.unwrap().to_i64(py).unwrap(), 1);
+        assert!(none.is_none());
+    });
+}
+
+#[test]
+fn a_snapshot_that_was_seen_stays_what_it_was() {
+    attached(|py| {
+        let mut snapshot = Snapshot::current(py).unwrap();
+        let seen = snapshot.share(py, Context::empty(py).unwrap());
+        assert!(snapshot.share(py, Context::empty(py).unwrap()).is(&seen));
+        let spare = ObjCell::empty();
+        let (refused, _) = snapshot.run(py, &spare, || run_in(py, &seen, || Ok(()))).unwrap();
+        assert!(raised(py, refused).starts_with("RuntimeError: cannot enter context"));
+        assert!(!spare.is_set(py));
+    });
+}
+
+#[test]
 fn cells_hold_and_release() {
     attached(|py| {
         let object = eval(py, "object()");
