@@ -45,4 +45,5 @@ mod window;
 mod wire;
 
 pub(crate) use part::Part;
+pub(crate) use protocol::SslProtocol;
 pub(crate) use window::Shared;

@@ -66,7 +66,7 @@ pub(crate) struct Part {
     pub(super) names: Names,
     pub(super) new: Params<9>,
     pub(super) limits: Params<2>,
-    pub(super) protocol: Type<SslProtocol>,
+    pub(crate) protocol: Type<SslProtocol>,
     pub(super) transport: Type<SslTransport>,
     pub(super) window: Type<Window>,
     pub(super) aim: Type<Aim>,

@@ -9,12 +9,13 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use pyrt::{
-    Attached, Borrowed, Class, Confined, Guarded, ObjCell, Owned, PyResult, Traverse, Type, TypeSlot, Typed,
-    Visit, Visited, confined,
+    Attached, Borrowed, Class, Confined, Guarded, Instance, ObjCell, Owned, PyResult, Traverse, Type,
+    TypeSlot, Typed, Visit, Visited, confined,
 };
 
 use super::aim::Aim;
 use super::line::{Line, Loan};
+use super::protocol::SslProtocol;
 use crate::transport::PAGE;
 
 /// What the stdlib's protocol reads at most at a time.
@@ -109,6 +110,13 @@ impl Window {
         self.memory.start()
     }
 
+    /// Has all of it filled from its start on.
+    #[inline]
+    pub(crate) fn fill<R>(&self, _py: Attached<'_>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        // SAFETY: the memory, initialised. As in `with`, no other call that reads or writes it is under way.
+        f(unsafe { std::slice::from_raw_parts_mut(self.memory.start(), self.capacity()) })
+    }
+
     /// Looks at the first `size` bytes.
     #[inline]
     pub(super) fn with<R>(&self, _py: Attached<'_>, size: usize, f: impl FnOnce(&[u8]) -> R) -> R {
@@ -189,9 +197,7 @@ impl Shared {
         class: &Type<Window>,
         whom: Borrowed<'_>,
     ) -> PyResult<Option<Owned>> {
-        let whom = whom.as_ptr() as usize;
-        let holder = self.lent.load(Relaxed);
-        if holder != 0 && holder != whom {
+        if !self.is_free_for(whom) {
             return Ok(None);
         }
         let view = match self.wire_view.get(py) {
@@ -204,8 +210,29 @@ impl Shared {
                 view
             }
         };
-        self.lent.store(whom, Relaxed);
+        self.lent.store(whom.as_ptr() as usize, Relaxed);
         Ok(Some(view))
+    }
+
+    /// [`lend`](Self::lend) for those who can do with memory instead of an object.
+    #[inline]
+    pub(crate) fn lend_window(
+        &self,
+        py: Attached<'_>,
+        whom: Instance<'_, SslProtocol>,
+    ) -> PyResult<Option<Typed<Window>>> {
+        if !self.is_free_for(whom.object()) {
+            return Ok(None);
+        }
+        let window = window(py, &self.wire, &whom.payload().part().window)?;
+        self.lent.store(whom.object().as_ptr() as usize, Relaxed);
+        Ok(Some(window))
+    }
+
+    #[inline]
+    fn is_free_for(&self, whom: Borrowed<'_>) -> bool {
+        let holder = self.lent.load(Relaxed);
+        holder == 0 || holder == whom.as_ptr() as usize
     }
 
     /// Takes the wire's buffer back from a protocol. The window, if it was this one who had it.
