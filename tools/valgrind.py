@@ -30,6 +30,7 @@ TESTS = [
     "pytests/loop/test_stream_end.py",
     "pytests/loop/test_stream_read.py",
     "pytests/loop/test_stream_write.py",
+    "pytests/loop/test_tls_bio.py",
     "pytests/loop/test_tls_data.py",
     "pytests/loop/test_tls_handshake.py",
     "pytests/loop/test_tls_shutdown.py",

@@ -5,6 +5,7 @@
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
+use core::sync::atomic::{AtomicPtr, Ordering::Acquire};
 
 use crate::method::Args;
 use crate::{Attached, Class, Confined, Instance, Owned, PyResult, ffi};
@@ -104,6 +105,14 @@ impl DictSlot {
     /// No dict yet: the runtime makes it at the first attribute.
     pub const fn new() -> Self {
         Self(RawSlot::empty())
+    }
+
+    /// Whether there is no dict yet, so that no attribute can hide one of the class.
+    #[inline]
+    pub fn is_unused(&self, _py: Attached<'_>) -> bool {
+        // SAFETY: the address of a pointer that the runtime sets once, whole, and here only looked at; read as an atomic, as without
+        // a GIL another thread may be at it.
+        unsafe { (*self.0.0.get().cast::<AtomicPtr<ffi::PyObject>>()).load(Acquire).is_null() }
     }
 }
 

@@ -1,20 +1,28 @@
 //! Reading: one recv(2) per readiness, and what the protocol gets of it.
 
+use std::ffi::CStr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use evloop::Interest;
-use pyrt::{Attached, Borrowed, Buffer, Fault, Kind, Owned, PyResult};
+use pyrt::{Attached, Borrowed, Buffer, Fault, Instance, Kind, Owned, PyResult};
 use rustix::io::Errno;
 
 use super::{SocketTransport, This};
+use crate::tls::SslProtocol;
 use crate::transport::{debug, fatal, is_later, listen_no_more, os_error};
+
+const UPDATED_FAILED: &CStr = c"Fatal error: protocol.buffer_updated() call failed.";
 
 impl SocketTransport {
     #[inline]
     pub(super) fn read(&self, py: Attached<'_>, this: This<'_>) -> PyResult<()> {
         let Some(protocol) = self.base.protocol.get(py) else { return Ok(()) };
         if self.buffered.load(Relaxed) {
-            return self.read_into(py, this, protocol.borrow());
+            let secure = &self.base.owner.native().tls.protocol;
+            return match secure.downcast(protocol.borrow()).filter(|_| secure.is_exact(&protocol)) {
+                Some(tls) => self.read_secure(py, this, tls),
+                None => self.read_into(py, this, protocol.borrow()),
+            };
         }
         let Some(socket) = self.base.socket(py) else { return Ok(()) };
         let data = match self.intake.read(py, &self.base.owner, socket)? {
@@ -25,6 +33,25 @@ impl SocketTransport {
         match protocol.call_method1(py, &self.base.parts().names.data_received, &data) {
             Ok(_) => Ok(()),
             Err(raised) => fatal(py, this, raised, c"Fatal error: protocol.data_received() call failed."),
+        }
+    }
+
+    /// Into the buffer of our own TLS, without objects in between.
+    fn read_secure(&self, py: Attached<'_>, this: This<'_>, tls: Instance<'_, SslProtocol>) -> PyResult<()> {
+        let Some(window) = self.base.owner.tls.lend_window(py, tls)? else {
+            return self.read_into(py, this, tls.object());
+        };
+        let Some(socket) = self.base.socket(py) else { return Ok(()) };
+        let read = window.fill(py, |room| socket.receive_into(room));
+        drop(window);
+        let read = match read {
+            Ok(0) => return self.read_end(py, this, tls.object()),
+            Ok(read) => read,
+            Err(error) => return self.read_failed(py, this, error),
+        };
+        match SslProtocol::received(py, tls, read) {
+            Ok(()) => Ok(()),
+            Err(raised) => fatal(py, this, raised, UPDATED_FAILED),
         }
     }
 
@@ -60,7 +87,7 @@ impl SocketTransport {
         };
         match protocol.call_method1(py, &names.buffer_updated, &Owned::uint(py, read as u64)?) {
             Ok(_) => Ok(()),
-            Err(raised) => fatal(py, this, raised, c"Fatal error: protocol.buffer_updated() call failed."),
+            Err(raised) => fatal(py, this, raised, UPDATED_FAILED),
         }
     }
 

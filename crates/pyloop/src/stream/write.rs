@@ -35,6 +35,18 @@ impl SocketTransport {
         }
     }
 
+    /// [`write`](Self::write) for memory that the caller uses again: what cannot be sent at once is copied.
+    #[inline]
+    pub(crate) fn write_slice(py: Attached<'_>, this: This<'_>, data: &[u8]) -> PyResult<()> {
+        if this.accepts(py, "write", data.is_empty())? { put(py, this, data, None) } else { Ok(()) }
+    }
+
+    /// Whether it does what its class does: nobody has given this one an attribute of its own.
+    #[inline]
+    pub(crate) fn is_untouched(&self, py: Attached<'_>) -> bool {
+        self.dict.is_unused(py)
+    }
+
     /// What stands against writing: an error, or nothing to be done at all.
     #[inline]
     fn accepts(&self, py: Attached<'_>, method: &str, empty: bool) -> PyResult<bool> {

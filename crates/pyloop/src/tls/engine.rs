@@ -1,13 +1,22 @@
-//! `Engine`: an SSL object between two memory BIOs, with its methods at hand.
+//! `Engine`: an SSL object with its methods at hand, and the two directions between it and the wire.
 //!
 //! `ssl.SSLObject` is a thin Python class around a native object; its methods are taken from the latter. A subclass set as
 //! `SSLContext.sslobject_class` is asked itself.
+//!
+//! It is made with two memory BIOs, as the stdlib does it. Where OpenSSL can be reached they are replaced by a [`Line`] at once;
+//! the methods stay the same, and so does all that they return and raise.
 
-use pyrt::{Attached, Borrowed, Fixed, Owned, PyResult, Raised, Traverse, Visit, Visited, confined};
+use std::sync::Arc;
 
+use pyrt::{Attached, Borrowed, Fault, Fixed, Owned, PyResult, Raised, Traverse, Visit, Visited, confined};
+
+use super::bio;
+use super::caught::Catch;
+use super::line::Line;
+use super::openssl::OpenSsl;
 use super::part::{Import, Part};
 
-/// An SSL object and its BIOs.
+/// An SSL object and its ends.
 pub(super) struct Engine {
     pub(super) object: Fixed,
     /// Nobody has put a class of his own in between.
@@ -16,40 +25,49 @@ pub(super) struct Engine {
     write: Fixed,
     handshake: Fixed,
     unwrap: Fixed,
+    ends: Ends,
+}
+
+/// By what an SSL object reads and writes.
+enum Ends {
+    Line(Arc<Line>),
+    Memory(Memory),
+}
+
+/// Two memory BIOs.
+struct Memory {
     incoming: Fixed,
     incoming_write: Fixed,
     outgoing: Fixed,
     outgoing_read: Fixed,
 }
 
-confined!(Engine {
-    object,
-    is_plain,
-    read,
-    write,
-    handshake,
-    unwrap,
-    incoming,
-    incoming_write,
-    outgoing,
-    outgoing_read
-});
+/// What is to go out.
+pub(super) enum Outgoing {
+    Bytes(Owned),
+    Memory(Vec<u8>),
+}
+
+confined!(Memory { incoming, incoming_write, outgoing, outgoing_read });
+
+// SAFETY: the one is shared with threads of any kind, the other `Confined`.
+unsafe impl pyrt::Confined for Ends {}
+
+confined!(Engine { object, is_plain, read, write, handshake, unwrap, ends });
 
 impl Traverse for Engine {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
-        [
-            &self.object,
-            &self.read,
-            &self.write,
-            &self.handshake,
-            &self.unwrap,
-            &self.incoming,
-            &self.incoming_write,
-            &self.outgoing,
-            &self.outgoing_read,
-        ]
-        .into_iter()
-        .try_for_each(|object| object.traverse(visit))
+        [&self.object, &self.read, &self.write, &self.handshake, &self.unwrap]
+            .into_iter()
+            .try_for_each(|object| object.traverse(visit))?;
+        match &self.ends {
+            Ends::Line(_) => Ok(()),
+            Ends::Memory(memory) => {
+                [&memory.incoming, &memory.incoming_write, &memory.outgoing, &memory.outgoing_read]
+                    .into_iter()
+                    .try_for_each(|object| object.traverse(visit))
+            }
+        }
     }
 }
 
@@ -65,10 +83,19 @@ impl Engine {
         let bio = part.import(py, Import::MemoryBio)?;
         let (incoming, outgoing) = (bio.call0(py)?, bio.call0(py)?);
         let args = [incoming.borrow(), outgoing.borrow(), server_side, hostname];
+        let openssl = OpenSsl::get(py);
+        let catch = openssl.and_then(Catch::begin);
         let object = context.call_method(py, &names.wrap_bio, args)?;
+        let ssl = catch.and_then(Catch::end);
         let plain_class = part.import(py, Import::SslObject)?;
         let is_plain = object.class(py).is(&plain_class);
         let inner = if is_plain { object.getattr(py, &names.inner)? } else { object.clone_ref(py) };
+        let line = match (openssl, ssl) {
+            // SAFETY: made by the call above and not freed until it had returned; `fit` makes sure that it is the one of `inner`,
+            // which keeps it and which nobody else has seen yet.
+            (Some(openssl), Some(ssl)) if is_plain => unsafe { bio::fit(openssl, ssl, &inner) },
+            _ => None,
+        };
         let unwrap = if is_plain { &names.shutdown } else { &names.unwrap };
         Ok(Self {
             is_plain,
@@ -76,36 +103,65 @@ impl Engine {
             write: inner.getattr(py, &names.write)?.into(),
             handshake: inner.getattr(py, &names.do_handshake)?.into(),
             unwrap: inner.getattr(py, unwrap)?.into(),
-            incoming_write: incoming.getattr(py, &names.write)?.into(),
-            outgoing_read: outgoing.getattr(py, &names.read)?.into(),
             object: object.into(),
-            incoming: incoming.into(),
-            outgoing: outgoing.into(),
+            ends: match line {
+                Some(line) => Ends::Line(line),
+                None => Ends::Memory(Memory {
+                    incoming_write: incoming.getattr(py, &names.write)?.into(),
+                    outgoing_read: outgoing.getattr(py, &names.read)?.into(),
+                    incoming: incoming.into(),
+                    outgoing: outgoing.into(),
+                }),
+            },
         })
     }
 
-    /// Takes what came over the wire.
+    /// What it reads and writes, if those are no memory BIOs.
+    #[inline]
+    pub(super) fn line(&self) -> Option<&Line> {
+        match &self.ends {
+            Ends::Line(line) => Some(line),
+            Ends::Memory(_) => None,
+        }
+    }
+
+    /// Takes what came over the wire: the content of `data`, which is a buffer.
     #[inline]
     pub(super) fn put(&self, py: Attached<'_>, data: Borrowed<'_>) -> PyResult<()> {
-        self.incoming_write.call(py, [data]).map(drop)
+        match &self.ends {
+            Ends::Memory(memory) => memory.incoming_write.call(py, [data]).map(drop),
+            Ends::Line(line) => {
+                let kept = line.put(pyrt::Buffer::read(py, &data)?.as_slice());
+                if kept { Ok(()) } else { Err(Fault::Memory.raise(py)) }
+            }
+        }
     }
 
     /// How much of that nobody has read yet.
     #[inline]
     pub(super) fn pending_in(&self, py: Attached<'_>, part: &Part) -> PyResult<usize> {
-        self.incoming.getattr(py, &part.names.pending)?.to_usize(py)
+        match &self.ends {
+            Ends::Line(line) => Ok(line.incoming()),
+            Ends::Memory(memory) => memory.incoming.getattr(py, &part.names.pending)?.to_usize(py),
+        }
     }
 
     /// How much waits to go out.
     #[inline]
     pub(super) fn pending_out(&self, py: Attached<'_>, part: &Part) -> PyResult<usize> {
-        self.outgoing.getattr(py, &part.names.pending)?.to_usize(py)
+        match &self.ends {
+            Ends::Line(line) => Ok(line.outgoing()),
+            Ends::Memory(memory) => memory.outgoing.getattr(py, &part.names.pending)?.to_usize(py),
+        }
     }
 
     /// Everything that is to go out.
     #[inline]
-    pub(super) fn take(&self, py: Attached<'_>) -> PyResult<Owned> {
-        self.outgoing_read.call0(py)
+    pub(super) fn take(&self, py: Attached<'_>) -> PyResult<Outgoing> {
+        match &self.ends {
+            Ends::Line(line) => Ok(Outgoing::Memory(line.take())),
+            Ends::Memory(memory) => memory.outgoing_read.call0(py).map(Outgoing::Bytes),
+        }
     }
 
     /// Decrypts into a buffer, of which at most `room` bytes are used; 0 for all of it. Nothing if more has to come over the

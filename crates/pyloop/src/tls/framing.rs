@@ -21,15 +21,15 @@ pub(crate) struct Framing {
     left: usize,
     /// How much of an incomplete record has come so far.
     tail: usize,
-    /// The body of the last complete record.
-    last: usize,
     /// How many complete records nobody has read yet, at most: some are read along with others.
     unread: usize,
+    /// The bodies of these, and of those that were read since there was none.
+    bodies: usize,
     /// What came is no TLS, or nobody shall rely on the ends of records.
     lost: bool,
 }
 
-confined!(Framing { header, seen, body, left, tail, last, unread, lost });
+confined!(Framing { header, seen, body, left, tail, unread, bodies, lost });
 
 impl Framing {
     /// One that claims to know nothing.
@@ -67,8 +67,11 @@ impl Framing {
             }
             if self.left == 0 {
                 completed = true;
+                if self.unread == 0 {
+                    self.bodies = 0;
+                }
                 self.unread += 1;
-                self.last = self.body;
+                self.bodies += self.body;
                 self.seen = 0;
                 self.tail = 0;
             }
@@ -83,10 +86,10 @@ impl Framing {
         self.lost || self.unread > 0
     }
 
-    /// If no more than one complete record is unread: how large its body is, which what it decrypts to is never larger than.
+    /// How many bytes the complete records decrypt to at most, if there are any, and whether it is a single one.
     #[inline]
-    pub(crate) fn only(&self) -> Option<usize> {
-        (self.unread == 1 && !self.lost && self.last > 0).then_some(self.last)
+    pub(crate) fn expected(&self) -> Option<(usize, bool)> {
+        (self.unread > 0 && !self.lost && self.bodies > 0).then_some((self.bodies, self.unread == 1))
     }
 
     /// Whether some of `pending` bytes that nobody has read yet belong to a record that is complete.
@@ -149,24 +152,25 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_a_record_is_known_if_it_is_the_only_one() {
+    fn what_records_decrypt_to_is_never_more_than_expected() {
         let mut framing = Framing::default();
-        assert_eq!(framing.only(), None);
+        assert_eq!(framing.expected(), None);
         framing.feed(&record(23, 9));
-        assert_eq!(framing.only(), Some(9));
+        assert_eq!(framing.expected(), Some((9, true)));
         // The beginning of another one does not count, its end does.
         let second = record(23, 70);
         let (start, end) = second.split_at(30);
         framing.feed(start);
-        assert_eq!(framing.only(), Some(9));
+        assert_eq!(framing.expected(), Some((9, true)));
         framing.feed(end);
-        assert_eq!(framing.only(), None);
+        assert_eq!(framing.expected(), Some((79, false)));
+        // Which of them was read is not known.
         framing.read_one();
-        assert_eq!(framing.only(), Some(70));
+        assert_eq!(framing.expected(), Some((79, true)));
         framing.read_one();
-        assert_eq!(framing.only(), None);
+        assert_eq!(framing.expected(), None);
         framing.feed(&record(23, 0));
-        assert_eq!(framing.only(), None);
+        assert_eq!(framing.expected(), None);
     }
 
     #[test]
@@ -185,7 +189,7 @@ mod tests {
             assert!(framing.feed(bytes));
             assert!(framing.is_complete(0));
             assert!(framing.feed(b"x"));
-            assert_eq!(framing.only(), None);
+            assert_eq!(framing.expected(), None);
         }
         assert!(Framing::lost().is_complete(0));
     }

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use pyrt::{Attached, Borrowed, Buffer, Instance, Owned, PyResult};
+use pyrt::{Attached, Borrowed, Buffer, Instance, Owned, PyResult, Room};
 
+use super::aim::Aim;
 use super::phase::Phase;
 use super::protocol::SslProtocol;
 use super::window::{SIZE, Window};
@@ -38,16 +39,28 @@ impl SslProtocol {
 
     /// So many bytes have come into the buffer that was handed out last.
     pub(crate) fn received(py: Attached<'_>, this: Instance<'_, Self>, count: usize) -> PyResult<()> {
-        let whole = match this.owner.tls.returned(py, &this.part().window, this.object())? {
-            Some(window) => {
-                let whole =
-                    window.with(py, count, |data| this.framing.with(py, |framing| framing.feed(data)))?;
+        let shared = &this.owner.tls;
+        let Some(window) = shared.returned(py, &this.part().window, this.object())? else {
+            let whole = this.received_elsewhere(py, count)?;
+            return Self::go_on(py, this, whole);
+        };
+        let whole = window.with(py, count, |data| this.framing.with(py, |framing| framing.feed(data)))?;
+        match this.engine.line() {
+            Some(line) => {
+                // Decrypted where it is, and what is left then is kept by the line.
+                let _working = shared.work(window, count, line);
+                Self::go_on(py, this, whole)
+            }
+            None => {
                 window.show(0, count);
                 this.engine.put(py, window.object().borrow())?;
-                whole
+                Self::go_on(py, this, whole)
             }
-            None => this.received_elsewhere(py, count)?,
-        };
+        }
+    }
+
+    /// Something has come over the wire. `whole`: a record is complete that was not before.
+    fn go_on(py: Attached<'_>, this: Instance<'_, Self>, whole: bool) -> PyResult<()> {
         match this.phases.get() {
             Phase::Unwrapped => Ok(()),
             Phase::Handshake => Self::do_handshake(py, this),
@@ -133,8 +146,10 @@ impl SslProtocol {
     fn read_copied(py: Attached<'_>, this: Instance<'_, Self>, mut whole: bool) -> PyResult<()> {
         let phases = &this.phases;
         if whole && this.engine.is_plain && !phases.inside.load(Relaxed) {
-            if let Some(size) = this.framing.with(py, |framing| framing.only())? {
-                return Self::read_record(py, this, size);
+            match this.framing.with(py, |framing| framing.expected())? {
+                Some((size, true)) => return Self::read_record(py, this, size),
+                Some((size, false)) if size <= SIZE => return Self::read_records(py, this, size),
+                _ => {}
             }
         }
         let plain = this.owner.tls.plain(py, &this.part().window)?;
@@ -185,6 +200,44 @@ impl SslProtocol {
         let more = this.is_readable_still(py, count, size)?;
         Self::hand_over(py, this, &data)?;
         if more { Self::go_on_soon(py, this) } else { Ok(()) }
+    }
+
+    /// Several records, one after the other into one `bytes`.
+    fn read_records(py: Attached<'_>, this: Instance<'_, Self>, size: usize) -> PyResult<()> {
+        let aim = this.owner.tls.aim(py, &this.part().aim)?;
+        let mut room = Room::new(py, size)?;
+        let mut filled = 0;
+        let mut closed = false;
+        let mut more = true;
+        while more && filled < size {
+            let read = |buffer: Borrowed<'_>| this.engine.read(py, this.part(), 0, buffer);
+            match Aim::at(aim.instance(), &mut room, filled, read)? {
+                None => {
+                    this.phases.inside.store(false, Relaxed);
+                    more = false;
+                }
+                Some(0) => {
+                    closed = true;
+                    more = false;
+                }
+                Some(count) => {
+                    more = this.is_readable_still(py, count, size - filled)?;
+                    filled += count;
+                }
+            }
+        }
+        if filled > 0 {
+            // SAFETY: so much was decrypted into it.
+            let data = unsafe { room.finish(py, filled)? };
+            Self::hand_over(py, this, &data)?;
+        }
+        if closed {
+            Self::peer_closed(py, this)
+        } else if more {
+            Self::go_on_soon(py, this)
+        } else {
+            Ok(())
+        }
     }
 
     /// The rest of what is there, in another turn, if the application has not paused.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use pyrt::{Attached, Borrowed, Instance, Kind, Owned, PyResult, Traverse, Visit, Visited, confined};
 
+use super::engine::Outgoing;
 use super::part::Import;
 use super::phase::Phase;
 use super::protocol::SslProtocol;
@@ -54,7 +55,7 @@ impl SslProtocol {
             this.append(py, data, size)?;
             return Self::write_backlog(py, this);
         }
-        match this.engine.write(py, this.part(), data) {
+        match this.encrypt(py, data) {
             Ok(Some(count)) if count >= size => {}
             Ok(count) => {
                 // Rare: it wants to hear from the peer first.
@@ -72,6 +73,15 @@ impl SslProtocol {
             Ok(()) => Ok(()),
             Err(raised) => Self::failed(py, this, raised, c"Fatal error on SSL protocol"),
         }
+    }
+
+    /// How much of it was taken; nothing if something has to come over the wire first.
+    #[inline]
+    fn encrypt(&self, py: Attached<'_>, data: Borrowed<'_>) -> PyResult<Option<usize>> {
+        if let Some(line) = self.engine.line() {
+            self.owner.tls.spare_for(py, line)?;
+        }
+        self.engine.write(py, self.part(), data)
     }
 
     /// `writelines` of the transport above.
@@ -123,7 +133,7 @@ impl SslProtocol {
                 backlog.queue.front().map(|piece| (piece.data.clone_ref(py), piece.size))
             })?;
             let Some((data, size)) = first else { break };
-            let Some(count) = this.engine.write(py, this.part(), data.borrow())? else { break };
+            let Some(count) = this.encrypt(py, data.borrow())? else { break };
             written += count;
             let rest = if count < size {
                 Some(data.get_item(py, &Owned::slice(py, count as isize, isize::MAX)?)?)
@@ -166,8 +176,15 @@ impl SslProtocol {
         if self.phases.wire_full.load(Relaxed) {
             return Ok(());
         }
-        let data = self.engine.take(py)?;
-        if data.to_bytes(py)?.is_empty() { Ok(()) } else { self.wire.write(py, self.part(), &data) }
+        match self.engine.take(py)? {
+            Outgoing::Bytes(data) if data.to_bytes(py)?.is_empty() => Ok(()),
+            Outgoing::Bytes(data) => self.wire.write(py, self.part(), &data),
+            Outgoing::Memory(data) if data.is_empty() => Ok(()),
+            Outgoing::Memory(data) => {
+                self.wire.write_slice(py, &self.native, &data)?;
+                self.owner.tls.give_back(py, data)
+            }
+        }
     }
 
     pub(super) fn process_outgoing(&self, py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<()> {

@@ -7,6 +7,7 @@ use pyrt::{
     interned,
 };
 
+use super::aim::Aim;
 use super::protocol::{NEW, SslProtocol};
 use super::transport::{LIMITS, SslTransport};
 use super::window::Window;
@@ -65,13 +66,14 @@ pub(crate) struct Part {
     pub(super) names: Names,
     pub(super) new: Params<9>,
     pub(super) limits: Params<2>,
-    pub(super) protocol: Type<SslProtocol>,
+    pub(crate) protocol: Type<SslProtocol>,
     pub(super) transport: Type<SslTransport>,
     pub(super) window: Type<Window>,
+    pub(super) aim: Type<Aim>,
     pub(super) imports: [Imported; 19],
 }
 
-confined!(Part { names, new, limits, protocol, transport, window, imports });
+confined!(Part { names, new, limits, protocol, transport, window, aim, imports });
 
 /// What is imported when first needed: a program without TLS never loads `ssl`.
 #[derive(Clone, Copy)]
@@ -117,6 +119,7 @@ impl Part {
             protocol: Type::add_to(py, &module, Some(&buffered))?,
             transport,
             window: Type::new(py, &module, None)?,
+            aim: Type::new(py, &module, None)?,
             // In the order of `Import`.
             imports: [
                 Imported::new(c"ssl", c"SSLObject"),
@@ -155,6 +158,7 @@ impl Traverse for Part {
         self.protocol.traverse(visit)?;
         self.transport.traverse(visit)?;
         self.window.traverse(visit)?;
+        self.aim.traverse(visit)?;
         self.imports.iter().try_for_each(|imported| imported.traverse(visit))
     }
 

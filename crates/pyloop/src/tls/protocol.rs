@@ -23,7 +23,7 @@ use crate::module::{MODULE, Native};
 
 /// A TLS connection.
 pub(crate) struct SslProtocol {
-    native: StateRef<Native>,
+    pub(super) native: StateRef<Native>,
     pub(super) owner: Typed<Loop>,
     pub(super) engine: Engine,
     pub(super) extra: Fixed,
@@ -159,6 +159,11 @@ impl Class for SslProtocol {
             c"_sslcontext",
             |py, this| this.extra.dict_get(py, &this.part().names.sslcontext),
             c"Users of asyncio look for it here.",
+        ),
+        Property::<Self>::read(
+            c"_own_bio",
+            |_, this| Ok(this.engine.line().is_some()),
+            c"Whether OpenSSL reads and writes without memory BIOs.",
         ),
         Property::<Self>::read(c"_extra", |py, this| Ok(this.extra.clone_ref(py)), c""),
         Property::<Self>::read(

@@ -1,8 +1,10 @@
-//! `Wire`: the transport below. Any transport will do; a native one can be told apart here and called directly.
+//! `Wire`: the transport below. Any transport will do; one of our own is told apart here, and written to without an object in between.
 
 use pyrt::{Attached, Borrowed, ObjCell, Owned, PyResult, Traverse, Visit, Visited, confined};
 
 use super::part::Part;
+use crate::module::Native;
+use crate::stream::SocketTransport;
 
 /// The transport below, while there is one.
 #[derive(Default)]
@@ -40,6 +42,21 @@ impl Wire {
         match self.transport.get(py) {
             Some(transport) => transport.call_method1(py, &part.names.write, data).map(drop),
             None => Ok(()),
+        }
+    }
+
+    /// [`write`](Self::write) for memory that is used again afterwards: what a transport of ours cannot send at once it copies.
+    #[inline]
+    pub(super) fn write_slice(&self, py: Attached<'_>, native: &Native, data: &[u8]) -> PyResult<()> {
+        let Some(transport) = self.transport.get(py) else { return Ok(()) };
+        match native.stream.transport.downcast(transport.borrow()) {
+            Some(ours) if native.stream.transport.is_exact(&transport) && ours.is_untouched(py) => {
+                SocketTransport::write_slice(py, ours, data)
+            }
+            _ => {
+                let data = Owned::bytes(py, data)?;
+                transport.call_method1(py, &native.tls.names.write, &data).map(drop)
+            }
         }
     }
 

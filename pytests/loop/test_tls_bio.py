@@ -1,0 +1,291 @@
+"""What OpenSSL reads from and writes to: the bytes of the connection, whoever asks for them and for as long
+as somebody has the SSL object; and memory BIOs where nothing else can be had. The same on stdlib's loop and
+on ours.
+"""
+
+import asyncio
+import gc
+import os
+import ssl
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import programs
+import pytest
+from secure import BOTH, HOST, Recorder, connect, echo, serving
+from tls import Certificates
+
+IN_THE_VM = "erlang._bridge" in sys.modules
+SIZES = (1, 16384, 16385, 100_000, 300_000)
+
+
+def has_own_bio(transport: Any) -> bool | None:
+    """Nothing on stdlib's loop."""
+    answer: bool | None = getattr(transport._ssl_protocol, "_own_bio", None)
+    return answer
+
+
+async def talk(port: int, context: ssl.SSLContext) -> bool | None:
+    """Every byte comes back; says what the connection was made with."""
+    transport, protocol = await connect(Recorder, port, context)
+    wanted = b""
+    for size in SIZES:
+        sent = os.urandom(size)
+        wanted += sent
+        transport.write(sent)
+        while len(protocol.data) < len(wanted):
+            await asyncio.sleep(0)
+    assert bytes(protocol.data) == wanted
+    own = has_own_bio(transport)
+    transport.close()
+    await protocol.lost
+    assert protocol.reason is None
+    return own
+
+
+async def arrived(transport: Any, size: int) -> None:
+    """So much has come and was not decrypted."""
+    while transport.get_read_buffer_size() < size:
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.skipif(ssl.OPENSSL_VERSION_INFO < (3,), reason="memory BIOs, up to OpenSSL 1.1")
+def test_memory_bios_are_not_used_where_openssl_can_be_reached(run: Any, certificates: Certificates) -> None:
+    async def main() -> None:
+        async with serving(echo, certificates.server()) as port:
+            assert await talk(port, certificates.client()) is not False
+
+    run(main())
+
+
+@pytest.mark.skipif(IN_THE_VM, reason="starts a Python of its own")
+def test_memory_bios_do_where_openssl_cannot_be_reached(certificates: Certificates) -> None:
+    program = """if True:
+        import _ssl, asyncio, sys
+        del _ssl.__file__
+        sys.path[:0] = sys.argv[1:3]
+        import loops, test_tls_bio
+        from pathlib import Path
+        from tls import Certificates
+
+        certificates = Certificates(*map(Path, sys.argv[3:]))
+
+        async def main():
+            async with test_tls_bio.serving(test_tls_bio.echo, certificates.server()) as port:
+                return await test_tls_bio.talk(port, certificates.client())
+
+        with asyncio.Runner(loop_factory=loops.factory("ours")) as runner:
+            print("own:", runner.run(main()))
+    """
+    here = Path(__file__).parent
+    files = (certificates.authority, certificates.server_pem, certificates.client_pem)
+    done = programs.run(sys.executable, "-c", program, here, here.parent, *files)
+    assert (done.stdout, done.stderr) == ("own: False\n", "")
+
+
+class Twice(ssl.SSLContext):
+    """Makes an SSL object in vain before the one that is wanted."""
+
+    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
+        self.spare = super().wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), *args[2:], **kwargs)
+        return super().wrap_bio(*args, **kwargs)
+
+
+class Late(ssl.SSLContext):
+    """Makes another SSL object, and lets go of it, after the one that is wanted."""
+
+    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
+        made = super().wrap_bio(*args, **kwargs)
+        super().wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), *args[2:], **kwargs)
+        return made
+
+
+class Earlier(ssl.SSLContext):
+    """Gives out an SSL object that was made before, by somebody else."""
+
+    def wrap_bio(self, incoming: Any, outgoing: Any, *args: Any, **kwargs: Any) -> ssl.SSLObject:
+        made: list[ssl.SSLObject] = []
+
+        def make() -> None:
+            made.append(super(Earlier, self).wrap_bio(incoming, outgoing, *args, **kwargs))
+
+        thread = threading.Thread(target=make)
+        thread.start()
+        thread.join()
+        # What was made on this thread is another one's.
+        self.other = super().wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), *args, **kwargs)
+        return made[0]
+
+
+class Object(ssl.SSLObject):
+    """A class of the user's own."""
+
+
+@pytest.mark.parametrize("kind", [Twice, Late, Earlier, Object])
+def test_an_ssl_object_of_somebody_elses_making_keeps_its_bios(
+    run: Any, certificates: Certificates, kind: Any
+) -> None:
+    if kind is Object:
+        context = certificates.client()
+        context.sslobject_class = Object
+    else:
+        context = kind(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(certificates.authority)
+
+    async def main() -> None:
+        async with serving(echo, certificates.server()) as port:
+            assert await talk(port, context) is not True
+
+    run(main())
+
+
+def outcome(call: Any, *args: Any) -> Any:
+    """What a call returns, or the class of what it raises."""
+    try:
+        return call(*args)
+    except Exception as failure:
+        return type(failure)
+
+
+@pytest.mark.parametrize("end", ["close", "abort"])
+def test_an_ssl_object_outlives_its_connection(certificates: Certificates, end: str) -> None:
+    outcomes = {}
+    for name, factory in BOTH.items():
+
+        async def main() -> Any:
+            async with serving(echo, certificates.server()) as port:
+                transport, protocol = await connect(Recorder, port, certificates.client())
+                transport.write(b"x")
+                await protocol.some
+                kept = transport.get_extra_info("ssl_object")
+                getattr(transport, end)()
+                await protocol.lost
+                del protocol.transport
+                return kept
+
+        with asyncio.Runner(loop_factory=factory) as runner:
+            kept = runner.run(main())
+        gc.collect()
+        outcomes[name] = [
+            kept.version(),
+            kept.pending(),
+            outcome(kept.read, 10),
+            outcome(kept.write, b"nobody gets this" * 5000),
+            outcome(kept.read, 10),
+            outcome(kept.unwrap),
+            outcome(kept.unwrap),
+        ]
+        del kept
+        gc.collect()
+    assert outcomes["ours"] == outcomes["stdlib"]
+
+
+def test_the_application_may_read_and_write_by_the_ssl_object(run: Any, certificates: Certificates) -> None:
+    sent = os.urandom(150_000)
+
+    async def main() -> None:
+        async with serving(echo, certificates.server()) as port:
+            transport, protocol = await connect(Recorder, port, certificates.client())
+            transport.pause_reading()
+            secure = transport.get_extra_info("ssl_object")
+            transport.write(sent)
+            got = b""
+            while len(got) < 100_000:
+                await arrived(transport, 17_000)
+                # A thread of its own, which is not the one that fills it.
+                got += await asyncio.to_thread(secure.read, 1000)
+            # The rest is the transport's again; what was put in behind its back leaves with the next write.
+            assert await asyncio.to_thread(secure.write, b"by hand, ") == 9
+            transport.write(b"and not")
+            transport.resume_reading()
+            wanted = sent + b"by hand, and not"
+            while len(got) + len(protocol.data) < len(wanted):
+                await asyncio.sleep(0.001)
+            assert got + bytes(protocol.data) == wanted
+            transport.close()
+            await protocol.lost
+
+    run(main())
+
+
+def test_what_comes_in_pieces_while_nobody_reads_is_kept_in_order(
+    run: Any, certificates: Certificates
+) -> None:
+    async def main() -> None:
+        async with serving(echo, certificates.server()) as port:
+            transport, protocol = await connect(Recorder, port, certificates.client())
+            wanted = b""
+            for turn in range(40):
+                transport.pause_reading()
+                for size in (1, 700, 20_000):
+                    wanted += (piece := os.urandom(size))
+                    transport.write(piece)
+                await arrived(transport, 1 + turn * 300)
+                transport.resume_reading()
+                while len(protocol.data) < len(wanted) - 10_000:
+                    await asyncio.sleep(0)
+            while len(protocol.data) < len(wanted):
+                await asyncio.sleep(0)
+            assert bytes(protocol.data) == wanted
+            assert transport.get_read_buffer_size() == 0
+            transport.close()
+            await protocol.lost
+
+    run(main())
+
+
+def test_a_transport_below_with_a_write_of_its_own_is_asked_by_that(
+    run: Any, certificates: Certificates
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving(echo, certificates.server()) as port:
+            wire, protocol = await loop.create_connection(Recorder, HOST, port)
+            written: list[bytes] = []
+            plain = wire.write
+
+            def write(data: bytes) -> None:
+                assert isinstance(data, bytes)
+                written.append(data)
+                plain(data)
+
+            wire.write = write  # type: ignore[method-assign, assignment]
+            secure = await loop.start_tls(wire, protocol, certificates.client(), server_hostname="localhost")
+            assert secure is not None
+            before = len(written)
+            secure.write(b"x" * 1000)
+            assert [len(data) > 1000 for data in written[before:]] == [True]
+            await protocol.some
+            secure.close()
+            await protocol.lost
+
+    run(main())
+
+
+def test_the_size_of_what_waits_is_known_to_the_byte(run: Any, certificates: Certificates) -> None:
+    async def main() -> None:
+        ended = asyncio.Event()
+
+        async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await ended.wait()
+            writer.transport.abort()
+
+        # TLS 1.2 with AES-GCM: 29 bytes more per record.
+        context = certificates.server(version=ssl.TLSVersion.TLSv1_2)
+        context.set_ciphers("ECDHE+AESGCM")
+        async with serving(deaf, context) as port:
+            transport, protocol = await connect(Recorder, port, certificates.client())
+            # Until the transport below has enough: what is encrypted from then on waits here.
+            while (first := transport.get_write_buffer_size()) == 0:
+                transport.write(bytes(16384))
+            assert first == 16384 + 29
+            transport.write(bytes(16384 * 3))
+            assert transport.get_write_buffer_size() == 4 * (16384 + 29)
+            ended.set()
+            transport.abort()
+            await protocol.lost
+
+    run(main())
