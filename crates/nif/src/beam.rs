@@ -12,7 +12,7 @@ use rustler::sys::{
 };
 use rustler::{Env, LocalPid, Term};
 
-use crate::spare;
+use crate::{spare, tray};
 
 /// An environment that belongs to no process: terms to be kept, and the message to be sent.
 pub(crate) struct Mail(NonNull<ErlNifEnv>);
@@ -62,6 +62,7 @@ impl Mail {
                 None => false,
             };
         }
+        tray::clear();
         let pid: *const ErlNifPid = to.as_c_arg();
         // SAFETY: a thread that is not the BEAM's passes no environment of its own; the message's is ours and is emptied.
         let alive = unsafe { enif_send(ptr::null_mut(), pid.cast_mut(), self.0.as_ptr(), word) != 0 };

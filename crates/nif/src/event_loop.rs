@@ -29,7 +29,7 @@ use crate::realm::Realm;
 use crate::request::Request;
 use crate::runner::Runner;
 use crate::terms::Saved;
-use crate::{atoms, errors, watch};
+use crate::{atoms, errors, tray, watch};
 
 /// Nested conversions and deep Python code need room.
 pub(crate) const STACK: usize = 16 << 20;
@@ -150,14 +150,14 @@ impl Floor {
         // One that is closed this very moment drops the work, and the request answers by being dropped.
         let work: Posted = match request.target.floor() {
             // What it knows itself is not carried along: so small a box goes from thread to thread without a lock of the allocator.
-            Some(floor) if Arc::ptr_eq(floor, self) => Box::new(move |py| {
+            Some(floor) if Arc::ptr_eq(floor, self) => Box::new(move |py, followed| {
                 if let Some(floor) = request.target.floor().cloned() {
-                    job::begin(py, &floor, request);
+                    job::begin(py, &floor, request, followed);
                 }
             }),
             _ => {
                 let floor = self.clone();
-                Box::new(move |py| job::begin(py, &floor, request))
+                Box::new(move |py, followed| job::begin(py, &floor, request, followed))
             }
         };
         self.hand(opened, work);
@@ -167,7 +167,7 @@ impl Floor {
     /// Has the loop's thread run something. Dropped if the loop is closed.
     pub(crate) fn run(self: &Arc<Self>, work: impl FnOnce(Attached<'_>) + Send + 'static) {
         if let Some(opened) = self.opened.get() {
-            self.hand(opened, Box::new(work));
+            self.hand(opened, tray::errand(work));
         }
     }
 

@@ -13,8 +13,9 @@ use crate::objects::Kept;
 use crate::request::{Op, Piece, Request};
 use crate::runner::Runner;
 use crate::stats::STATS;
+use crate::tray::Reply;
 use crate::waiter::Known;
-use crate::{atoms, errors, output, slice, spare, stream, watch};
+use crate::{atoms, errors, output, slice, spare, stream, tray, watch};
 
 /// Why there is no result.
 pub(crate) enum Failure<'a> {
@@ -108,12 +109,26 @@ pub(crate) fn conclude(py: Attached<'_>, bridge: &Bridge, runner: &Runner, reque
             return chain::hand_over(py, bridge, request, next);
         }
     };
-    answer(py, bridge, request, outcome);
+    answer_by(py, bridge, request, outcome, |reply| runner.tray.put(reply));
     runner.leave(py);
 }
 
 /// Answers a request; one that nobody waits for has its exceptions reported.
 pub(crate) fn answer(py: Attached<'_>, bridge: &Bridge, request: Request, outcome: Result<Owned, Reason>) {
+    answer_by(py, bridge, request, outcome, |reply| {
+        tray::clear();
+        drop(reply);
+    });
+}
+
+/// Likewise, with a say in when a small answer is sent.
+fn answer_by(
+    py: Attached<'_>,
+    bridge: &Bridge,
+    request: Request,
+    outcome: Result<Owned, Reason>,
+    send: impl FnOnce(Reply),
+) {
     let by_reference = request.op == Op::CallRef;
     if let (Err(Reason::Exception(thrown)), true) = (&outcome, request.id().is_none()) {
         thrown.report(py);
@@ -127,8 +142,8 @@ pub(crate) fn answer(py: Attached<'_>, bridge: &Bridge, request: Request, outcom
             None => request,
         },
         Ok(value) if request.small().is_some() => match Leaf::of(py, value) {
-            Some(leaf) => match request.send_leaf(leaf) {
-                Ok(()) => return,
+            Some(leaf) => match request.into_reply(leaf) {
+                Ok(reply) => return send(reply),
                 Err(request) => request,
             },
             None => request,

@@ -26,7 +26,7 @@ use crate::request::Request;
 use crate::runner::Runner;
 use crate::stats::STATS;
 use crate::table::{self, Id};
-use crate::{atoms, output, slice, watch};
+use crate::{atoms, output, slice, tray, watch};
 
 /// How many requests are begun before other threads of Python get their turn: a function in C gives none away by itself.
 const BATCH: u32 = 256;
@@ -35,15 +35,17 @@ thread_local! {
     static BEGUN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Begins a request on the thread of its loop.
-pub(crate) fn begin(py: Attached<'_>, floor: &Arc<Floor>, request: Request) {
+/// Begins a request on the thread of its loop, which is followed by another piece of work at once or not.
+pub(crate) fn begin(py: Attached<'_>, floor: &Arc<Floor>, request: Request, followed: bool) {
     let begun = BEGUN.get().wrapping_add(1);
     BEGUN.set(begun);
     if begun.is_multiple_of(BATCH)
         && let Some(realm) = floor.realm()
     {
+        tray::clear();
         realm.interpreter().detach(py, || ());
     }
+    tray::begin(followed);
     floor.attach(|py, bridge| {
         let runner = Runner::current(bridge);
         let depth = runner.depth();
@@ -54,6 +56,7 @@ pub(crate) fn begin(py: Attached<'_>, floor: &Arc<Floor>, request: Request) {
             pyrt::raise_panic(py, panic).write_unraisable(py, None);
         }
     });
+    tray::end(followed);
 }
 
 fn start(py: Attached<'_>, bridge: &Bridge, runner: &Runner, floor: &Arc<Floor>, mut request: Request) {

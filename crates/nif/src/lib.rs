@@ -72,6 +72,7 @@ mod task;
 mod terms;
 mod test_fds;
 mod threads;
+mod tray;
 mod waiter;
 mod watch;
 mod weight;

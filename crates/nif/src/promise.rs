@@ -14,6 +14,7 @@ use crate::callback::{self, Waiter};
 use crate::inbox::lock;
 use crate::realm::Realm;
 use crate::stats::STATS;
+use crate::tray;
 
 /// What answers wait for. Any thread answers; the future is touched by its loop's thread only.
 pub(crate) struct Promise {
@@ -36,7 +37,7 @@ impl Promise {
             (Some(future), Some(mail)) => {
                 let word = term(mail.env()).as_c_arg();
                 let realm = self.realm.clone();
-                self.poster.post(Box::new(move |_| settle(&realm, mail, word, future))).is_ok()
+                self.poster.post(tray::errand(move |_| settle(&realm, mail, word, future))).is_ok()
             }
             _ => false,
         };

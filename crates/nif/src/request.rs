@@ -11,16 +11,16 @@ use rustler::types::tuple::get_tuple;
 use rustler::{Encoder, Env, LocalPid, ResourceArc, Term};
 
 use crate::atoms;
-use crate::beam::{self, Mail};
+use crate::beam::Mail;
 use crate::convert::Leaf;
 use crate::desk;
 use crate::small::{Kinds, Small, Word};
-use crate::spare;
 use crate::stats::STATS;
 use crate::stream::Flow;
 use crate::table::{self, Answer, Id};
 use crate::target::Target;
 use crate::task::{Form, Task};
+use crate::tray::Reply;
 
 /// What is asked for. The terms are those given to `py_nif:submit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -264,29 +264,15 @@ impl Request {
         }
     }
 
-    /// Answers `{ok, _}` with a small value, if it is a small request: by a copy, so that one environment serves many. Given back if it
-    /// is not, or if this thread may not send.
-    pub(crate) fn send_leaf(mut self, leaf: Leaf) -> Result<(), Self> {
-        let Some(Wait { id, pid, tag: Tag::Small(task) }) = &self.wait else { return Err(self) };
-        if beam::is_scheduler() {
-            return Err(self);
-        }
-        let (id, pid) = (*id, *pid);
-        let sent = spare::lend(|mail| {
-            if !table::close(id) {
-                return false;
+    /// The answer `{ok, _}` with a small value, if it is a small request. Given back if it is not.
+    pub(crate) fn into_reply(mut self, leaf: Leaf) -> Result<Reply, Self> {
+        match self.wait.take() {
+            Some(Wait { id, pid, tag: Tag::Small(task) }) => Ok(Reply { id, pid, task, leaf }),
+            wait => {
+                self.wait = wait;
+                Err(self)
             }
-            let env = mail.env();
-            let result = (atoms::ok(), leaf.term(env)).encode(env);
-            let message = task.form().put(task.encode(env), result).as_c_arg();
-            mail.send_copy(pid, message);
-            true
-        });
-        let Some(sent) = sent else { return Err(self) };
-        let counter = if sent { &STATS.answered } else { &STATS.late };
-        counter.fetch_add(1, Ordering::Relaxed);
-        self.wait = None;
-        Ok(())
+        }
     }
 
     /// Answers with the term that `result` makes.

@@ -23,6 +23,7 @@ use crate::stats::STATS;
 #[cfg(Py_3_14)]
 use crate::strike::Aim;
 use crate::table::Id;
+use crate::tray::Tray;
 use crate::waiter::{self, Known};
 use crate::watch;
 
@@ -69,6 +70,8 @@ pub(crate) struct Runner {
     /// How often it asked not to be interrupted for a moment, under the stack's lock, and whether it was to be meanwhile.
     held: AtomicUsize,
     due: AtomicBool,
+    /// Answers that are about to be sent.
+    pub(crate) tray: Tray,
     /// Whether an interrupt is on its way.
     #[cfg(Py_3_14)]
     pub(crate) aim: Aim,
@@ -103,6 +106,7 @@ impl Runner {
             stopped,
             held: AtomicUsize::new(0),
             due: AtomicBool::new(false),
+            tray: Tray::default(),
             #[cfg(Py_3_14)]
             aim: Aim::default(),
         });
@@ -127,6 +131,13 @@ impl Runner {
     /// Who waits for what this thread is at.
     pub(crate) fn caller_here() -> Option<LocalPid> {
         Self::here()?.caller()
+    }
+
+    /// Sends what is in the tray of this thread.
+    pub(crate) fn empty_tray() {
+        if let Some(runner) = Self::here() {
+            runner.tray.send();
+        }
     }
 
     /// What `eval` and `exec` see, if it is the thread of a context.

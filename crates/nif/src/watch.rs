@@ -140,6 +140,7 @@ impl Watchdog {
             let mut young = false;
             for runner in Runner::all() {
                 young |= runner.look();
+                runner.tray.look();
             }
             let relief = POOL.relieve();
             let apart = APART.relieve();

@@ -14,8 +14,8 @@ use crate::timer::TimerHandle;
 /// Called on the loop's thread with nothing of the loop borrowed. An exception goes to the loop's exception handler.
 pub type ReadyFn = fn(Attached<'_>, Borrowed<'_>, Interest) -> PyResult<()>;
 
-/// Work that a thread which is not attached has handed over.
-pub type Posted = Box<dyn FnOnce(Attached<'_>) + Send>;
+/// Work that a thread which is not attached has handed over. It is told whether more of the kind follows at once.
+pub type Posted = Box<dyn FnOnce(Attached<'_>, bool) + Send>;
 
 /// Something in the ready queue. With a tag of a whole word it is moved word by word: it is moved several times in its life.
 #[repr(u64)]
@@ -58,7 +58,7 @@ impl Entry {
                 Err(raised) => native.native_failed(py, target.borrow(), raised),
             },
             Self::Posted(work) => {
-                work(py);
+                work(py, false);
                 Ok(())
             }
         }

@@ -139,7 +139,10 @@ impl Loop {
             self.unlisten(py, fd, direction)?;
         }
         while let Some(entry) = batch.pop_front() {
-            let done = if self.is_debug() {
+            let done = if let Entry::Posted(work) = entry {
+                work(py, matches!(batch.front(), Some(Entry::Posted(_))));
+                Ok(())
+            } else if self.is_debug() {
                 self.run_in_debug(py, this, entry)
             } else {
                 entry.run(py, self.native())

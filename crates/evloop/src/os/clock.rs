@@ -24,6 +24,11 @@ impl Glance {
     /// No less time than that.
     pub const MOST: Nanos = 100_000;
 
+    /// One that was never asked.
+    pub const fn new() -> Self {
+        Self(0)
+    }
+
     /// Whether next to no time has passed since this said otherwise: less than [`MOST`](Self::MOST). To ask costs a third of what the
     /// clock does. A counter that has jumped, or that of another core, makes it ask the clock; only one that stands still would not.
     #[inline]
