@@ -61,8 +61,15 @@ impl Parking {
             RUNNING => Some(AGAIN),
             _ => None,
         };
-        if self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(PARKED) {
-            CREW.post(floor.clone());
+        match self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) {
+            Ok(PARKED) => CREW.post(floor.clone()),
+            // Its thread may watch epoll before it leaves, and would not see what was posted until it has.
+            Ok(RUNNING) | Err(AGAIN) => {
+                if let Some(poster) = floor.poster() {
+                    poster.poller().wake();
+                }
+            }
+            _ => {}
         }
     }
 
