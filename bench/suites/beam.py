@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -117,7 +118,8 @@ def _libpython() -> Path:
 
 def build() -> None:
     """The application, the Erlang programs, the floor's NIF, and a script that starts them."""
-    subprocess.run(("rebar3", "compile"), cwd=ROOT, check=True, stdout=sys.stderr)
+    environment = os.environ | {"PYTHON": sys.executable}
+    subprocess.run(("rebar3", "compile"), cwd=ROOT, check=True, stdout=sys.stderr, env=environment)
     BUILT.mkdir(parents=True, exist_ok=True)
     programs = sorted(str(path) for path in SOURCES.glob("*.erl"))
     subprocess.run(("erlc", "-W", "-Werror", "-o", str(BUILT), *programs), check=True)
@@ -139,6 +141,8 @@ def build() -> None:
 _HEADERS = 'io:format("~ts/usr/include", [code:root_dir()]), halt().'
 _RUN = """#!/bin/sh
 export BENCH_BEAM='{sources}' BENCH_PYTHON='{python}'
+# The one that was built for, and not the first on the path.
+export ERLANG_PYTHON="${{ERLANG_PYTHON:-{python}}}"
 # What serves a client leaves it a core, as the loops outside do.
 case $1 in tcp) separate='taskset -c 0' ;; *) separate= ;; esac
 set -- -run bench_beam main -extra "$@"
