@@ -4,7 +4,7 @@
 //! read was large the next one goes straight into a `bytes` as large as is to be expected, which saves the copy.
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use pyrt::{Attached, Owned, PyResult, Room};
 use rustix::io::Errno;
@@ -25,11 +25,21 @@ pub(crate) trait Origin: Copy {
     fn receive(self, room: &mut [MaybeUninit<u8>]) -> Result<&[u8], Errno>;
 }
 
-/// How much the last reads brought: what the next one makes room for.
+/// How much the last reads brought: what the next one makes room for. Never more than twice [`LARGEST`].
 #[derive(Default)]
-pub(crate) struct Intake(AtomicUsize);
+pub(crate) struct Intake(AtomicU32);
 
 impl Intake {
+    #[inline]
+    fn last(&self) -> usize {
+        self.0.load(Relaxed) as usize
+    }
+
+    #[inline]
+    fn remember(&self, size: usize) {
+        self.0.store(size as u32, Relaxed);
+    }
+
     /// What is there, or nothing at the end of the stream.
     #[inline]
     pub(crate) fn read(
@@ -38,11 +48,7 @@ impl Intake {
         owner: &Loop,
         origin: impl Origin,
     ) -> PyResult<Result<Option<Owned>, Errno>> {
-        if self.0.load(Relaxed) >= LARGE {
-            self.read_large(py, origin)
-        } else {
-            self.read_small(py, owner, origin)
-        }
+        if self.last() >= LARGE { self.read_large(py, origin) } else { self.read_small(py, owner, origin) }
     }
 
     /// By way of the loop's buffer.
@@ -57,7 +63,7 @@ impl Intake {
         owner.scratch.with(py, |scratch| match origin.receive(scratch.room()) {
             Ok([]) => Ok(Ok(None)),
             Ok(read) => {
-                self.0.store(read.len(), Relaxed);
+                self.remember(read.len());
                 Owned::bytes(py, read).map(|data| Ok(Some(data)))
             }
             Err(error) => Ok(Err(error)),
@@ -67,7 +73,7 @@ impl Intake {
     /// Straight into its place. The room follows the traffic: twice as much if it was used up, half if not a quarter was used.
     /// A message often comes as a large part and the rest; the rest must not make the room too small for the next one.
     fn read_large(&self, py: Attached<'_>, origin: impl Origin) -> PyResult<Result<Option<Owned>, Errno>> {
-        let expected = self.0.load(Relaxed).next_power_of_two().min(LARGEST);
+        let expected = self.last().next_power_of_two().min(LARGEST);
         let size = expected - HEADER;
         let mut room = Room::new(py, size)?;
         Ok(match origin.receive(room.space()).map(<[u8]>::len) {
@@ -78,7 +84,7 @@ impl Intake {
                     read if read < expected / 4 => expected / 2,
                     _ => expected,
                 };
-                self.0.store(next, Relaxed);
+                self.remember(next);
                 // SAFETY: that many bytes were just read into it.
                 Ok(Some(unsafe { room.finish(py, read)? }))
             }
