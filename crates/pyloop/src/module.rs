@@ -81,8 +81,11 @@ pub struct Native {
     pub(crate) future_names: Fixed,
     pub(crate) task_names: Fixed,
     pub(crate) factory_names: Fixed,
-    /// asyncio's own class of tasks, whatever others have put in its place; `None` if it is not written in C.
+    /// asyncio's own classes of tasks and futures, whatever others have put in their place; `None` where they are not written in C.
     pub(crate) c_task: Fixed,
+    pub(crate) c_future: Fixed,
+    /// The empty tuple.
+    pub(crate) nothing: Fixed,
 }
 
 confined!(Native {
@@ -112,7 +115,9 @@ confined!(Native {
     future_names,
     task_names,
     factory_names,
-    c_task
+    c_task,
+    c_future,
+    nothing
 });
 
 impl Traverse for Native {
@@ -126,6 +131,7 @@ impl Traverse for Native {
         self.futures.traverse(visit)?;
         self.tasks.traverse(visit)?;
         self.c_task.traverse(visit)?;
+        self.c_future.traverse(visit)?;
         self.asyncio_threadsafe_handle.traverse(visit)?;
         self.asyncio_timer_handle.traverse(visit)?;
         self.sock.traverse(visit)?;
@@ -215,13 +221,9 @@ impl Module for Native {
             future_names: keywords(py, [c"loop"])?,
             task_names: keywords(py, [c"loop", c"name", c"context"])?,
             factory_names: keywords(py, [c"name", c"context"])?,
-            c_task: match import_from(py, c"asyncio.tasks", c"_CTask") {
-                Ok(class) => class.into(),
-                Err(raised) => {
-                    raised.clear(py);
-                    Owned::none(py).into()
-                }
-            },
+            c_task: native_class(py, c"asyncio.tasks", c"_CTask").into(),
+            c_future: native_class(py, c"asyncio.futures", c"_CFuture").into(),
+            nothing: Owned::tuple(py, [])?.into(),
         })
     }
 }
@@ -291,4 +293,12 @@ pub(crate) static MODULE: ModuleDef<Native> = ModuleDef::new();
 /// What `PyInit__native` returns.
 pub fn init() -> RawObject {
     MODULE.init()
+}
+
+/// A class of asyncio's own that is written in C; nothing that a class could be where there is none.
+fn native_class(py: Attached<'_>, module: &CStr, name: &CStr) -> Owned {
+    import_from(py, module, name).unwrap_or_else(|raised| {
+        raised.clear(py);
+        Owned::none(py)
+    })
 }

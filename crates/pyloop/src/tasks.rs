@@ -13,7 +13,12 @@ const ANY_KEYWORD: i64 = 0x030e_0000;
 impl Loop {
     pub(crate) fn create_future(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<Owned> {
         let native = this.native();
-        native.future(py)?.call_names(py, &[this.object()], &native.future_names)
+        let class = native.future(py)?;
+        if class.is(&native.c_future) {
+            let keywords = Self::kept(py, &this.plain, || Self::plain_keywords(py, this))?;
+            return class.call_tuple(py, &native.nothing, Some(&keywords));
+        }
+        class.call_names(py, &[this.object()], &native.future_names)
     }
 
     /// A future of this loop that is done, one for all.
