@@ -196,13 +196,12 @@ impl Bound {
         let once = taken.is_some();
         if let Some((call, context)) = taken {
             // The report names the callback, unless the handle was cancelled while it ran, and is made in its context.
+            // What is not needed is dropped outside of the guard: that may run anybody's code.
             let left = self.pending.with(py, move |pending| {
-                pending.context = context;
-                if pending.cancelled {
-                    return Some(call);
-                }
-                pending.call = call;
-                None
+                let seen = std::mem::replace(&mut pending.context, context);
+                let unnamed =
+                    if pending.cancelled { call } else { std::mem::replace(&mut pending.call, call) };
+                (seen, unnamed)
             })?;
             drop(left);
         }

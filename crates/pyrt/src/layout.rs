@@ -135,7 +135,7 @@ impl WeakSlot {
     /// Whether there is no weak reference.
     ///
     /// # Safety
-    /// No other thread can make one: the last reference to the instance is gone.
+    /// There is a GIL, and the last reference to the instance is gone: no other thread makes or ends one now.
     #[inline]
     pub(crate) unsafe fn is_empty(&self) -> bool {
         // SAFETY: by contract nobody writes to it now.

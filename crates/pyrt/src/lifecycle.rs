@@ -7,7 +7,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr::NonNull;
 
 use crate::layout::{WeakSlot, dict_of, drop_dict, payload};
-use crate::{Attached, Class, Visit, Visited, ffi, guard};
+use crate::{Attached, Class, HAS_GIL, Visit, Visited, ffi, guard};
 
 /// Deeper than this, chained instances are destroyed after the ones that hold them, not inside.
 const DEEPEST: u32 = 64;
@@ -86,8 +86,8 @@ unsafe fn destroy<T: Class>(object: *mut ffi::PyObject) {
         let pool = if T::POOLED { (*value).pool(Attached::assume()) } else { None };
         if let Some(weak) = T::WEAKREFS {
             let slot = value.byte_add(weak.get()).cast::<WeakSlot>();
-            // Most have none, and need no call to find out.
-            if !(*slot).is_empty() {
+            // Most have none, and need no call to find out. Without a GIL one may be about to end on another thread.
+            if !HAS_GIL || !(*slot).is_empty() {
                 ffi::PyObject_ClearWeakRefs(object);
             }
         }
