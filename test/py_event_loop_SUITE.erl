@@ -38,6 +38,7 @@
          an_awaited_function_that_fails_raises/1,
          an_erlang_function_that_is_awaited_may_call_python/1,
          d2_nested_calls_to_a_loop_that_waits/1,
+         what_a_turn_has_written_is_out_before_its_thread_waits/1,
          spawn_task_of_python_works_without_a_loop/1,
          print_goes_to_the_caller_of_the_task/1,
          a_crash_of_the_owner_restarts_that_loop_only/1,
@@ -130,6 +131,23 @@ module() ->
     "async def holds(listener, name):\n"
     "    erlang.send(listener, 'holding')\n"
     "    erlang.call(name)\n"
+    "async def tell_and_call(port, name):\n"
+    "    loop = asyncio.get_running_loop()\n"
+    "    _, writer = await asyncio.open_connection('127.0.0.1', port)\n"
+    "    async def tell():\n"
+    "        writer.write(b'hello')\n"
+    "        return erlang.call(name)\n"
+    "    task = loop.create_task(tell())\n"
+    "    for _ in range(3):\n"
+    "        loop.call_soon(int)  # so that the turn goes on\n"
+    "    answer = await task\n"
+    "    writer.close()\n"
+    "    return answer\n"
+    "def run_and_call(port, name):\n"
+    "    return erlang.run(tell_and_call(port, name))\n"
+    "def run_in_stdlib(port, name):\n"
+    "    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:\n"
+    "        return runner.run(tell_and_call(port, name))\n"
     "async def running():\n"
     "    return id(asyncio.get_running_loop())\n"
     "async def tell(listener, value):\n"
@@ -477,6 +495,22 @@ d2_nested_calls_to_a_loop_that_waits(_Config) ->
     {ok, 6} = py_event_loop_pool:run(loops_under_test, ask_and_wait, [<<"loops_nest">>, 5], #{timeout => 60000}),
     {ok, 6} = py:call(loops_under_test, run_nested, [<<"loops_nest">>, 5]),
     ok = py:unregister_function(loops_nest).
+
+%% The function waits for what the coroutine wrote before it called it, in a turn that goes on.
+what_a_turn_has_written_is_out_before_its_thread_waits(_Config) ->
+    {ok, Listening} = gen_tcp:listen(0, [binary, {active, false}, {ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(Listening),
+    ok = py:register_function(loops_heard, fun([]) ->
+        {ok, Socket} = gen_tcp:accept(Listening, 20000),
+        {ok, Heard} = gen_tcp:recv(Socket, 5, 20000),
+        ok = gen_tcp:close(Socket),
+        Heard
+    end),
+    {ok, <<"hello">>} = run(tell_and_call, [Port, <<"loops_heard">>]),
+    {ok, <<"hello">>} = py:call(loops_under_test, run_and_call, [Port, <<"loops_heard">>]),
+    {ok, <<"hello">>} = py:call(loops_under_test, run_in_stdlib, [Port, <<"loops_heard">>]),
+    ok = gen_tcp:close(Listening),
+    ok = py:unregister_function(loops_heard).
 
 spawn_task_of_python_works_without_a_loop(_Config) ->
     {ok, <<"spawned">>} = py:call(loops_under_test, spawn, [self(), <<"from a call">>]),

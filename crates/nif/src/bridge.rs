@@ -88,6 +88,8 @@ pub(crate) struct Bridge {
     /// A loop left and entered again, around nested code.
     pub(crate) aside: Imported,
     pub(crate) rejoin: Imported,
+    /// The loop that runs on a thread.
+    pub(crate) running: Imported,
     /// Ends the threads of an interpreter.
     pub(crate) end_threads: Imported,
 }
@@ -120,6 +122,7 @@ confined!(Bridge {
     run_awaitable,
     aside,
     rejoin,
+    running,
     end_threads
 });
 
@@ -149,6 +152,7 @@ impl Traverse for Bridge {
         self.run_awaitable.traverse(visit)?;
         self.aside.traverse(visit)?;
         self.rejoin.traverse(visit)?;
+        self.running.traverse(visit)?;
         self.end_threads.traverse(visit)
     }
 }
@@ -259,6 +263,7 @@ impl Module for Bridge {
             run_awaitable: Imported::new(c"erlang._loops", c"run"),
             aside: Imported::new(c"erlang._aside", c"aside"),
             rejoin: Imported::new(c"erlang._aside", c"rejoin"),
+            running: Imported::new(c"asyncio.events", c"_get_running_loop"),
             end_threads: Imported::new(c"erlang._threads", c"end"),
         })
     }

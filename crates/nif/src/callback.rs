@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use pyloop::Loop;
 use pyrt::{Args, Attached, Borrowed, Exception, Fault, Owned, PyResult, Raised};
 use rustler::sys::ErlNifTerm;
 use rustler::types::tuple::get_tuple;
@@ -197,6 +198,7 @@ pub(crate) fn call(
     name: Borrowed<'_>,
     args: &[Borrowed<'_>],
 ) -> PyResult<Owned> {
+    send_held(py, bridge)?;
     let suspension = Arc::new(Suspension::new());
     let (mail, word) = letter(py, bridge, name, args, Waiter::Thread(suspension.clone()))?;
     // Before anybody can answer: who does may ask for the contexts that are free, or for this one.
@@ -268,6 +270,11 @@ fn wait(
     }
 }
 
+/// The thread is about to block: what its loop has put off goes out, as Erlang may wait for it.
+fn send_held(py: Attached<'_>, bridge: &Bridge) -> PyResult<()> {
+    Loop::send_held(py, || bridge.running.get(py)?.call0(py))
+}
+
 fn interrupted(py: Attached<'_>, bridge: &Bridge) -> Raised {
     let class = bridge.interrupted.get(py);
     match class.and_then(|class| Exception::new(py, &class, [])) {
@@ -293,6 +300,7 @@ pub(crate) fn rest(
     suspension: &Arc<Suspension>,
     deadline: Option<Instant>,
 ) -> PyResult<()> {
+    send_held(py, bridge)?;
     let runner = Runner::current(bridge);
     let seat = Seat::current();
     if let Some(seat) = &seat {

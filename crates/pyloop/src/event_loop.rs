@@ -14,6 +14,7 @@ use crate::fault;
 use crate::module::{MODULE, Native};
 use crate::schedule::seconds;
 use crate::state::{PyCore, State};
+use crate::stream::Held;
 use crate::transport::{Scratch, Table};
 
 /// The native part of an event loop.
@@ -42,6 +43,8 @@ pub struct Loop {
     pub(crate) plain: ObjCell,
     pub(crate) keywords: ObjCell,
     pub(crate) transports: Guarded<Table>,
+    /// What transports have put off until the end of the turn.
+    pub(crate) held: Held,
 }
 
 confined!(Loop {
@@ -60,7 +63,8 @@ confined!(Loop {
     spare_context,
     plain,
     keywords,
-    transports
+    transports,
+    held
 });
 
 impl Traverse for Loop {
@@ -71,7 +75,8 @@ impl Traverse for Loop {
         self.plain.traverse(visit)?;
         self.keywords.traverse(visit)?;
         self.native.traverse(visit)?;
-        self.tls.traverse(visit)
+        self.tls.traverse(visit)?;
+        self.held.traverse(visit)
     }
 
     fn clear(&self, py: Attached<'_>) {
@@ -80,6 +85,7 @@ impl Traverse for Loop {
         self.done.clear(py);
         self.plain.clear(py);
         self.keywords.clear(py);
+        self.held.clear(py);
     }
 }
 
@@ -177,6 +183,7 @@ impl Loop {
             plain: ObjCell::empty(),
             keywords: ObjCell::empty(),
             transports: Guarded::default(),
+            held: Held::default(),
         })
     }
 
@@ -271,6 +278,7 @@ impl Loop {
         this.done.clear(py);
         this.plain.clear(py);
         this.keywords.clear(py);
+        this.held.clear(py);
         let mut state = this.state.with(py, std::mem::take)?;
         // Outside of the guard: callbacks have destructors.
         state.forget(py)

@@ -138,7 +138,12 @@ impl Loop {
         for (fd, direction) in dead.drain(..) {
             self.unlisten(py, fd, direction)?;
         }
+        // A callback that is alone in its turn puts nothing off.
+        let several = batch.len() > 1;
         while let Some(entry) = batch.pop_front() {
+            if several {
+                self.held.expect(!batch.is_empty());
+            }
             let done = if let Entry::Posted(work) = entry {
                 work(py, matches!(batch.front(), Some(Entry::Posted(_))));
                 Ok(())
@@ -150,11 +155,18 @@ impl Loop {
             if let Err(raised) = done {
                 // What is left runs first when the loop runs again. The exception waits: nothing here runs Python code.
                 let exception = raised.take(py);
+                self.held.expect(false);
                 self.state.with(py, |state| state.give_back(batch))?;
+                if let Err(second) = self.held.send(py) {
+                    second.write_unraisable(py, Some(&this.object()));
+                }
                 return Err(exception.raise(py));
             }
         }
         self.state.with(py, |state| state.give_back(batch))?;
+        if several {
+            self.held.send(py)?;
+        }
         Ok(true)
     }
 

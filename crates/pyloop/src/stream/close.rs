@@ -10,6 +10,7 @@ use crate::transport::{Paced as _, call_connection_lost, finalize, listen_no_mor
 
 impl SocketTransport {
     pub(super) fn close(py: Attached<'_>, this: This<'_>) -> PyResult<()> {
+        this.send_held(py)?;
         if this.base.closing.swap(true, Relaxed) {
             return Ok(());
         }

@@ -16,6 +16,7 @@ impl SocketTransport {
     }
 
     pub(super) fn buffer_copy(py: Attached<'_>, this: This<'_>) -> PyResult<Owned> {
+        this.send_held(py)?;
         Owned::bytes(py, &this.queue.with(py, |queue| queue.to_vec(py))?)
     }
 
@@ -38,6 +39,7 @@ impl SocketTransport {
         if this.empty_waiter.is_set(py) {
             return Err(Kind::RuntimeError.raise(py, "Empty waiter is already set"));
         }
+        this.send_held(py)?;
         let names = &this.base.parts().names;
         let waiter = this.base.owner.object().call_method0(py, &names.create_future)?;
         this.empty_waiter.set(py, waiter.clone_ref(py));

@@ -4,6 +4,7 @@
 //!   open    what it is made of; connection_made and the first read are scheduled
 //!   read    readiness -> data_received, or get_buffer and buffer_updated; end of stream
 //!   write   at once if nothing waits, otherwise into the queue, which goes out in one vectored write
+//!   held    small writes, put off while the turn goes on
 //!   close   flush, then connection_lost in a turn of its own; the server is told
 //!   info    what others look at
 //! ```
@@ -25,6 +26,7 @@ use crate::transport::{
 
 mod accept;
 mod close;
+mod held;
 mod info;
 mod open;
 mod parts;
@@ -32,6 +34,7 @@ mod read;
 mod write;
 
 pub(crate) use accept::accept;
+pub(crate) use held::Held;
 pub(crate) use open::open;
 pub(crate) use parts::Parts;
 
@@ -45,11 +48,25 @@ pub(crate) struct SocketTransport {
     intake: Intake,
     eof: AtomicBool,
     buffered: AtomicBool,
+    /// Something of it is put off.
+    held: AtomicBool,
     dict: DictSlot,
     weak: WeakSlot,
 }
 
-confined!(SocketTransport { base, flow, server, empty_waiter, queue, intake, eof, buffered, dict, weak });
+confined!(SocketTransport {
+    base,
+    flow,
+    server,
+    empty_waiter,
+    queue,
+    intake,
+    eof,
+    buffered,
+    held,
+    dict,
+    weak
+});
 
 impl Traverse for SocketTransport {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
@@ -177,6 +194,10 @@ impl Transport for SocketTransport {
     fn close_file(py: Attached<'_>, this: This<'_>, file: Owned) -> PyResult<()> {
         let closed = close_socket(py, this.base.parts(), file.borrow());
         closed.and(this.leave_server(py, this))
+    }
+
+    fn settle(&self, py: Attached<'_>) -> PyResult<()> {
+        self.send_held(py)
     }
 
     fn drop_queue(&self, py: Attached<'_>) -> PyResult<()> {

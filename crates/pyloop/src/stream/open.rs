@@ -57,6 +57,7 @@ pub(super) fn make(
         intake: Intake::default(),
         eof: AtomicBool::new(false),
         buffered: AtomicBool::new(false),
+        held: AtomicBool::new(false),
         dict: DictSlot::new(),
         weak: WeakSlot::new(),
     };

@@ -19,6 +19,9 @@ impl SocketTransport {
             if !this.accepts(py, "write", bytes.is_empty())? {
                 return Ok(());
             }
+            if this.put_off(py, this, data, bytes.len())? {
+                return Ok(());
+            }
             return put(py, this, bytes, Some(data));
         }
         if !(data.is_bytes() || data.is_bytearray() || data.is_memoryview()) {
@@ -30,7 +33,7 @@ impl SocketTransport {
             return Ok(());
         }
         match Buffer::read(py, &data) {
-            Ok(buffer) => put(py, this, buffer.as_slice(), None),
+            Ok(buffer) => Self::put_slice(py, this, buffer.as_slice()),
             Err(raised) => this.write_failed(py, this, raised),
         }
     }
@@ -38,7 +41,13 @@ impl SocketTransport {
     /// [`write`](Self::write) for memory that the caller uses again: what cannot be sent at once is copied.
     #[inline]
     pub(crate) fn write_slice(py: Attached<'_>, this: This<'_>, data: &[u8]) -> PyResult<()> {
-        if this.accepts(py, "write", data.is_empty())? { put(py, this, data, None) } else { Ok(()) }
+        if this.accepts(py, "write", data.is_empty())? { Self::put_slice(py, this, data) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn put_slice(py: Attached<'_>, this: This<'_>, data: &[u8]) -> PyResult<()> {
+        this.send_held(py)?;
+        if this.base.is_lost() { Ok(()) } else { put(py, this, data, None) }
     }
 
     /// Whether it does what its class does: nobody has given this one an attribute of its own.
@@ -92,6 +101,10 @@ impl SocketTransport {
                 chunks.push((line, Some(copy)));
             }
         }
+        this.send_held(py)?;
+        if this.base.is_lost() {
+            return Ok(());
+        }
         let was_empty = this.queue.with(py, |queue| {
             let was_empty = queue.size() == 0;
             for (line, copy) in &chunks {
@@ -102,17 +115,21 @@ impl SocketTransport {
             }
             was_empty
         })?;
-        if was_empty {
-            this.flush(py, this)?;
+        if was_empty { this.start_queue(py, this) } else { maybe_pause(py, this) }
+    }
+
+    /// What was put into an empty queue goes out, as far as it does.
+    pub(super) fn start_queue(&self, py: Attached<'_>, this: This<'_>) -> PyResult<()> {
+        self.flush(py, this)?;
+        if self.size(py)? == 0 || self.base.is_lost() {
+            return Ok(());
         }
-        if this.size(py)? > 0 && !this.base.is_lost() {
-            listen_for_room(py, this)?;
-            maybe_pause(py, this)?;
-        }
-        Ok(())
+        listen_for_room(py, this)?;
+        maybe_pause(py, this)
     }
 
     pub(super) fn write_eof(py: Attached<'_>, this: This<'_>) -> PyResult<()> {
+        this.send_held(py)?;
         if this.base.is_closing() || this.eof.swap(true, Relaxed) {
             return Ok(());
         }

@@ -165,6 +165,11 @@ pub(crate) trait Transport: Class {
     /// The last step: the file is closed, and whatever else is let go.
     fn close_file(py: Attached<'_>, this: Instance<'_, Self>, file: Owned) -> PyResult<()>;
 
+    /// What was put off is sent, as if it had not been.
+    fn settle(&self, _py: Attached<'_>) -> PyResult<()> {
+        Ok(())
+    }
+
     /// What waits is dropped.
     fn drop_queue(&self, _py: Attached<'_>) -> PyResult<()> {
         Ok(())

@@ -34,6 +34,7 @@ pub(crate) fn force_close<T: Transport>(
     this: Instance<'_, T>,
     cause: Borrowed<'_>,
 ) -> PyResult<()> {
+    this.payload().settle(py)?;
     if this.payload().base().is_lost() {
         return Ok(());
     }

@@ -74,6 +74,14 @@ impl Traverse for Flow {
     }
 }
 
+impl Flow {
+    /// How much may wait before the protocol hears of it.
+    #[inline]
+    pub(crate) fn most(&self) -> usize {
+        usize::try_from(self.high.number.load(Relaxed)).unwrap_or(0)
+    }
+}
+
 /// A transport that writes.
 pub(crate) trait Paced: Transport {
     fn flow(&self) -> &Flow;

@@ -34,7 +34,7 @@ pub(crate) use base::{Base, Transport, debug, listen, listen_also, listen_no_mor
 pub(crate) use end::{call_connection_lost, fatal, finalize, force_close, is_expected, lose, reportable};
 pub(crate) use flow::{Flow, Paced, maybe_pause, maybe_resume};
 pub(crate) use intake::{Intake, LARGE, Origin};
-pub(crate) use outgo::{Streaming, listen_for_room, put};
+pub(crate) use outgo::{Streaming, listen_for_room, put, send_rest};
 pub(crate) use parts::Parts;
 pub(crate) use queue::{Queue, Sink};
 pub(crate) use rows::{Rows, set_flag, set_to};

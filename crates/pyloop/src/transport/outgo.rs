@@ -4,6 +4,7 @@ use std::ffi::CStr;
 
 use evloop::Interest;
 use pyrt::{Attached, Borrowed, Guarded, Instance, PyResult};
+use rustix::io::Errno;
 
 use super::{Paced, Queue, Sink, fatal, is_later, listen_also, maybe_pause, os_error, remember_context};
 
@@ -29,23 +30,46 @@ pub(crate) fn put<T: Streaming>(
     let transport = this.payload();
     let Some(sink) = transport.sink(py) else { return Ok(()) };
     let was_empty = transport.size(py)? == 0;
-    let mut sent = 0;
     if was_empty {
-        match sink.send(data) {
-            Ok(all) if all == data.len() => return Ok(()),
-            Ok(some) => sent = some,
-            Err(error) if is_later(error) => {}
-            Err(error) => return fatal(py, this, os_error(py, error), T::FAILED),
-        }
+        return match sink.send(data) {
+            Ok(all) if all == data.len() => Ok(()),
+            sent => send_rest(py, this, sent, data, kept),
+        };
     }
-    transport.queue().with(py, |queue| match kept {
+    queue(py, this, data, kept, 0)?;
+    maybe_pause(py, this)
+}
+
+/// What is left of data of which so much was sent waits for room; an error ends the transport.
+#[cold]
+pub(crate) fn send_rest<T: Streaming>(
+    py: Attached<'_>,
+    this: Instance<'_, T>,
+    sent: Result<usize, Errno>,
+    data: &[u8],
+    kept: Option<Borrowed<'_>>,
+) -> PyResult<()> {
+    let sent = match sent {
+        Ok(sent) => sent,
+        Err(error) if is_later(error) => 0,
+        Err(error) => return fatal(py, this, os_error(py, error), T::FAILED),
+    };
+    queue(py, this, data, kept, sent)?;
+    listen_for_room(py, this)?;
+    maybe_pause(py, this)
+}
+
+fn queue<T: Streaming>(
+    py: Attached<'_>,
+    this: Instance<'_, T>,
+    data: &[u8],
+    kept: Option<Borrowed<'_>>,
+    sent: usize,
+) -> PyResult<()> {
+    this.payload().queue().with(py, |queue| match kept {
         Some(bytes) => queue.keep(py, bytes.clone_ref(py), sent),
         None => queue.copy(data.get(sent..).unwrap_or(&[])),
-    })?;
-    if was_empty {
-        listen_for_room(py, this)?;
-    }
-    maybe_pause(py, this)
+    })
 }
 
 /// The protocol hears of room in the context of whoever filled it up.

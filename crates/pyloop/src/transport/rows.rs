@@ -108,12 +108,18 @@ impl<T: Transport> Rows<T> {
 impl<T: Paced> Rows<T> {
     pub(crate) const BUFFER_SIZE: Method<T> = Method::noargs(
         c"get_write_buffer_size",
-        |py, this: Instance<'_, T>| this.payload().size(py),
+        |py, this: Instance<'_, T>| {
+            this.payload().settle(py)?;
+            this.payload().size(py)
+        },
         c"get_write_buffer_size($self)\n--\n\nHow many bytes wait.",
     );
     pub(crate) const MAYBE_PAUSE: Method<T> = Method::noargs(
         c"_maybe_pause_protocol",
-        flow::maybe_pause::<T>,
+        |py, this: Instance<'_, T>| {
+            this.payload().settle(py)?;
+            flow::maybe_pause(py, this)
+        },
         c"_maybe_pause_protocol($self)\n--\n\n",
     );
     pub(crate) const MAYBE_RESUME: Method<T> = Method::noargs(
