@@ -21,6 +21,8 @@ use crate::transport::{Paced as _, Sink as _, send_rest};
 
 /// So many bytes of one transport at most: larger ones keep the peer busy by themselves.
 const MOST_BYTES: usize = 16 * 1024;
+/// So many bytes of all of them: memory that is used again at once stays in the caches, and with the process.
+const MOST_IN_ALL: usize = 64 * 1024;
 /// So many writes at most: who comes first in a long turn is not to wait for its end.
 const MOST_WRITES: usize = 64;
 
@@ -40,12 +42,13 @@ struct Write {
 #[derive(Default)]
 struct Queue {
     writes: VecDeque<Write>,
-    /// How many bytes there are of the last transport.
+    /// How many bytes there are, and of the last transport.
+    size: usize,
     last: usize,
 }
 
 confined!(Write { transport, data, context });
-confined!(Queue { writes, last });
+confined!(Queue { writes, size, last });
 
 impl Traverse for Queue {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
@@ -120,12 +123,15 @@ impl Queue {
         let goes_on =
             self.writes.back().is_some_and(|last| last.transport.object().is(write.transport.object()));
         self.last = if goes_on { self.last + size } else { size };
+        self.size += size;
         self.writes.push_back(write);
-        self.writes.len() >= MOST_WRITES
+        self.writes.len() >= MOST_WRITES || self.size >= MOST_IN_ALL
     }
 
     /// The writes of the first transport.
     fn next(&mut self) -> Option<(Write, Vec<Write>)> {
+        // Whoever takes one takes all.
+        self.size = 0;
         let first = self.writes.pop_front()?;
         let same = |next: &&Write| next.transport.object().is(first.transport.object());
         let more = self.writes.iter().take_while(same).count();
