@@ -356,3 +356,45 @@ def test_a_loop_left_open_ends_with_the_interpreter_in_silence(left: str) -> Non
         """
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_memory_of_messages_is_used_again() -> None:
+    """Not given back to the kernel after each round of messages, and taken anew, page by page."""
+    done = python(
+        """
+        import asyncio, erlang, resource, socket
+
+        CONNECTIONS, SIZE, ROUNDS = 64, 16 * 1024, 40
+
+        class Collect(asyncio.Protocol):
+            def data_received(self, data):
+                kept.append(data)
+                if sum(map(len, kept)) == CONNECTIONS * SIZE:
+                    arrived.set()
+
+        async def main():
+            loop = asyncio.get_running_loop()
+            pairs = [socket.socketpair() for _ in range(CONNECTIONS)]
+            transports = [(await loop.create_connection(Collect, sock=near))[0] for near, _ in pairs]
+            message = bytes(SIZE)
+            for turn in range(ROUNDS):
+                if turn == ROUNDS // 2:
+                    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+                for _, far in pairs:
+                    far.sendall(message)
+                await arrived.wait()
+                arrived.clear()
+                kept.clear()
+            after = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            for transport, (_, far) in zip(transports, pairs):
+                transport.abort()
+                far.close()
+            return after - before
+
+        kept, arrived = [], asyncio.Event()
+        print(erlang.run(main()))
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    # One round takes 256 pages, and these are twenty.
+    assert int(done.stdout) < 256

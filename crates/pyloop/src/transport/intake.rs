@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use pyrt::{Attached, Owned, PyResult, Room};
 use rustix::io::Errno;
 
-use super::LARGEST;
+use super::{LARGEST, heap};
 use crate::event_loop::Loop;
 
 /// From here on a copy costs more than room that is not used up.
@@ -64,6 +64,9 @@ impl Intake {
             Ok([]) => Ok(Ok(None)),
             Ok(read) => {
                 self.remember(read.len());
+                if read.len() >= heap::MEDIUM {
+                    heap::keep();
+                }
                 Owned::bytes(py, read).map(|data| Ok(Some(data)))
             }
             Err(error) => Ok(Err(error)),

@@ -7,6 +7,7 @@
 //!   flow     water marks, pause_writing and resume_writing
 //!   intake   reading a stream of bytes
 //!   outgo    writing one, at once or into the queue
+//!   heap     the memory of messages stays with the process
 //!   queue    what was written and is not sent yet, of a stream of bytes
 //!   scratch  the buffer that small reads of all of them go to first
 //!   socket   the calls on a socket; Python sockets held open, and described
@@ -20,6 +21,7 @@
 mod base;
 mod end;
 mod flow;
+mod heap;
 mod intake;
 mod outgo;
 mod parts;
