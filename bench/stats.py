@@ -26,10 +26,18 @@ def summarise(samples: Sequence[float]) -> Summary:
 class Verdict:
     ours: ArmResult
     peer: ArmResult
-    """The best ranked peer."""
-    ratio: float
-    overlap: bool
-    """The two spreads have values in common: another run may end otherwise."""
+    """The ranked peer that ours does worst against."""
+    rounds: Summary
+    """How many times better ours is than that peer, of each round."""
+
+    @property
+    def ratio(self) -> float:
+        return self.rounds.median
+
+    @property
+    def overlap(self) -> bool:
+        """Not every round ended alike: another run may end otherwise."""
+        return self.rounds.low <= 1 <= self.rounds.high
 
     @property
     def ahead(self) -> bool:
@@ -68,23 +76,31 @@ def families(row: RowResult, also: str = "") -> dict[str, ArmResult]:
 
 
 def verdict(row: RowResult, ours: str) -> Verdict | None:
-    """Ours against the best peer; None when one of them was not measured."""
+    """Ours against the best peer; None when one of them was not measured.
+
+    Compared round by round: a machine that is faster for a while is so for all that are measured meanwhile,
+    and two medians may come from different times.
+    """
     by_family = families(row)
     mine = by_family.pop(ours, None)
-    peer = best(by_family.values(), row["better"])
-    if mine is None or peer is None:
+    if mine is None or not by_family:
         return None
-    overlap = mine["low"] <= peer["high"] and peer["low"] <= mine["high"]
-    return Verdict(mine, peer, ratio(mine["median"], peer["median"], row["better"]), overlap)
+    verdicts = [Verdict(mine, peer, _rounds(mine, peer, row["better"])) for peer in by_family.values()]
+    return min(verdicts, key=lambda found: found.ratio)
+
+
+def _rounds(mine: ArmResult, other: ArmResult, better: Better) -> Summary:
+    """The two were measured in turn."""
+    pairs = zip(mine["samples"], other["samples"], strict=False)
+    return summarise([ratio(one, another, better) for one, another in pairs])
 
 
 def against(row: RowResult, family: str, reference: str) -> Summary | None:
-    """How many times better a family is than the reference, of each round: the two were measured in turn."""
+    """How many times better a family is than the reference, of each round."""
     by_family = families(row, reference)
     if family not in by_family or reference not in by_family:
         return None
-    pairs = zip(by_family[family]["samples"], by_family[reference]["samples"], strict=False)
-    return summarise([ratio(mine, other, row["better"]) for mine, other in pairs])
+    return _rounds(by_family[family], by_family[reference], row["better"])
 
 
 def geometric_mean(ratios: Iterable[float]) -> float | None:

@@ -52,11 +52,28 @@ def test_an_arm_that_does_other_work_is_not_compared_with() -> None:
     assert found.ratio == 2.0
 
 
-def test_spreads_that_share_values_are_marked() -> None:
-    apart = stats.verdict(row("higher", arm("evloop", 10, 11, 12), arm("tokio", 7, 8, 9)), "evloop")
-    shared = stats.verdict(row("higher", arm("evloop", 9, 11, 12), arm("tokio", 7, 8, 10)), "evloop")
-    assert apart is not None and not apart.overlap
-    assert shared is not None and shared.overlap
+def test_rounds_that_end_differently_are_marked() -> None:
+    alike = stats.verdict(row("higher", arm("evloop", 10, 11, 12), arm("tokio", 7, 8, 9)), "evloop")
+    mixed = stats.verdict(row("higher", arm("evloop", 9, 11, 12), arm("tokio", 7, 8, 13)), "evloop")
+    assert alike is not None and not alike.overlap
+    assert mixed is not None and mixed.overlap and mixed.ahead
+
+
+def test_a_machine_that_changes_its_speed_does_so_for_both() -> None:
+    """By their medians the peer would win: it was lucky to have its middle sample in a fast time."""
+    ours, peer = arm("evloop", 11, 22, 12, 23, 11), arm("tokio", 10, 20, 13, 21, 10)
+    assert ours["median"] < peer["median"]
+    found = stats.verdict(row("higher", ours, peer), "evloop")
+    assert found is not None
+    assert found.ahead and found.ratio == pytest.approx(1.1)
+
+
+def test_the_best_peer_is_the_one_that_ours_does_worst_against() -> None:
+    """Though the other has the higher median."""
+    ours, steady, lucky = arm("evloop", 10, 20, 10), arm("tokio", 9, 19, 9), arm("libuv", 5, 10, 30)
+    found = stats.verdict(row("higher", ours, steady, lucky), "evloop")
+    assert found is not None
+    assert found.peer["name"] == "tokio"
 
 
 def test_without_ours_or_without_a_peer_there_is_no_verdict() -> None:

@@ -1,6 +1,8 @@
-"""Stream transports in a turn with many callbacks: a small write may be put off until its end, and nobody can tell.
+"""Stream transports in a turn with many callbacks: a small write may be put off until its end, and nobody can
+tell.
 
-Every test gives a callback that writes others to come after it in the same turn; without them nothing is put off.
+Every test gives a callback that writes others to come after it in the same turn; without them nothing is put
+off.
 """
 
 import asyncio
@@ -39,6 +41,12 @@ def there(sock: socket.socket, size: int) -> bytes:
         return sock.recv(size)
     except BlockingIOError:
         return b""
+
+
+def next_part(sock: socket.socket, size: int) -> bytes:
+    """Waits for what comes in next; for another thread."""
+    sock.setblocking(True)
+    return sock.recv(size)
 
 
 async def half(loop: Loop) -> tuple[Record, socket.socket]:
@@ -118,7 +126,7 @@ async def test_what_was_written_before_the_end_arrives(loop: Loop, end: str) -> 
     within_a_turn(loop, write_and_end)
     await turns(2)
     assert seen == [b"the last words"]
-    assert await loop.run_in_executor(None, lambda: (far.setblocking(True), far.recv(100))[1]) == b""
+    assert await loop.run_in_executor(None, next_part, far, 100) == b""
     protocol.transport.abort()
     await protocol.lost
     far.close()
@@ -253,7 +261,7 @@ async def test_room_is_told_in_the_context_of_who_wrote(loop: Loop) -> None:
     write("second", 15_000)
     left = 29_000
     while left:
-        left -= len(await loop.run_in_executor(None, lambda: (far.setblocking(True), far.recv(4096))[1]))
+        left -= len(await loop.run_in_executor(None, next_part, far, 4096))
     await resumed.wait()
     assert seen == ["first"]
     transport.abort()
