@@ -121,6 +121,7 @@ mod collect;
 #[doc(hidden)]
 pub mod confined;
 mod context;
+mod current;
 mod embed;
 mod exception;
 mod fault;

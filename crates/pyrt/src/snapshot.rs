@@ -16,6 +16,9 @@ impl Snapshot {
     /// Of the current context; O(1).
     #[inline]
     pub fn current(py: Attached<'_>) -> PyResult<Self> {
+        if Context::current_is_empty(py) == Some(true) {
+            return Ok(Self(None));
+        }
         let context = Context::copy_current(py)?.into_object();
         Ok(Self(if is_empty(&context) { None } else { Some(context) }))
     }

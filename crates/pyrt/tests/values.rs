@@ -188,6 +188,28 @@ fn context_runs_nest_and_refuse_reentry() {
 }
 
 #[test]
+fn whether_there_are_variables_is_seen_in_the_current_context() {
+    attached(|py| {
+        eval(py, "setattr(__import__('sys'), 'SEEN', __import__('contextvars').ContextVar('SEEN'))");
+        let seen = || Context::current_is_empty(py);
+        let kept = |context: &Context| {
+            context.run(py, || Ok((seen(), Snapshot::current(py)?.into_object().is_some()))).unwrap()
+        };
+        let (outer, inner) = (Context::empty(py).unwrap(), Context::empty(py).unwrap());
+        assert_eq!(kept(&outer), (Some(true), false));
+        let nested = outer.run(py, || {
+            eval(py, "__import__('sys').SEEN.set(1)");
+            // A thread begins without variables, whatever others have.
+            let elsewhere =
+                py.detach(|| std::thread::spawn(|| attached(Context::current_is_empty)).join().unwrap());
+            Ok([seen(), inner.run(py, || Ok(seen()))?, elsewhere, seen()])
+        });
+        assert_eq!(nested.unwrap(), [Some(false), Some(true), Some(true), Some(false)]);
+        assert_eq!((kept(&outer), kept(&inner)), ((Some(false), true), (Some(true), false)));
+    });
+}
+
+#[test]
 fn one_context_serves_all_that_have_no_variables() {
     attached(|py| {
         let spare = ObjCell::empty();
