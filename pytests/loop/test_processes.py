@@ -1,12 +1,16 @@
 """Pipes and subprocesses: data whole in both directions, exit status, signals, stdio, many at once."""
 
 import asyncio
+import contextlib
+import contextvars
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import erlang
 import pytest
 from peers import Loop, Record, pattern, turns
 
@@ -193,3 +197,80 @@ async def test_a_program_in_python(loop: Loop) -> None:
     child.stdin.close()
     assert await child.stdout.read() == b"".join(b"%d" % number * 1000 for number in range(5))
     assert await child.wait() == 0
+
+
+def waits_by_pidfd(column: str) -> bool:
+    """Or by a thread in waitpid(2), as asyncio does up to 3.11."""
+    return column == "ours" or sys.version_info >= (3, 12)
+
+
+async def test_a_child_that_somebody_else_reaped(
+    loop: Loop, column: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if not waits_by_pidfd(column):
+        pytest.skip("a thread may reap the child before the test does")
+    child = await asyncio.create_subprocess_exec("sh", "-c", "exit 3")
+    os.waitpid(child.pid, 0)
+    assert await child.wait() == 255
+    assert f"child process pid {child.pid} exit status already read" in caplog.text
+
+
+async def test_the_end_of_a_child_comes_in_the_context_of_its_start(loop: Loop, column: str) -> None:
+    if not waits_by_pidfd(column):
+        pytest.skip("a thread has a context of its own")
+    name = contextvars.ContextVar("name", default="nobody")
+    seen: asyncio.Future[str] = loop.create_future()
+
+    class Protocol(asyncio.SubprocessProtocol):
+        def process_exited(self) -> None:
+            seen.set_result(name.get())
+
+    name.set("starter")
+    transport, _ = await loop.subprocess_exec(Protocol, "true", stdin=None, stdout=None, stderr=None)
+    name.set("later")
+    # Whose the value is depends on when the context was copied, which is before this line.
+    assert await seen == "starter"
+    transport.close()
+
+
+def test_without_a_pidfd_a_thread_waits() -> None:
+    class Old(erlang.ErlangEventLoop):
+        """On a kernel that has no pidfds."""
+
+        def _watch_pid(self, pid: int, transport: object, /) -> bool:
+            return False
+
+    async def codes() -> list[int]:
+        children = [await asyncio.create_subprocess_exec("sh", "-c", f"exit {n}") for n in range(3)]
+        return [await child.wait() for child in children]
+
+    with asyncio.Runner(loop_factory=Old) as runner:
+        assert runner.run(codes()) == [0, 1, 2]
+
+
+def test_a_loop_that_is_closed_lets_go_of_children() -> None:
+    def pidfds() -> int:
+        found = 0
+        for fd in Path("/proc/self/fd").iterdir():
+            # The folder itself is open while it is read, and listed.
+            with contextlib.suppress(FileNotFoundError):
+                found += "pidfd" in str(fd.readlink())
+        return found
+
+    async def start() -> int:
+        transport, _ = await asyncio.get_running_loop().subprocess_exec(
+            asyncio.SubprocessProtocol, "sleep", "100", stdin=None, stdout=None, stderr=None
+        )
+        kept.append(transport)
+        return transport.get_pid()
+
+    kept: list[asyncio.SubprocessTransport] = []
+    loop = erlang.new_event_loop()
+    pid = loop.run_until_complete(start())
+    assert pidfds() == 1
+    loop.close()
+    assert pidfds() == 0
+    os.kill(pid, signal.SIGKILL)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    kept[0]._proc.returncode = -signal.SIGKILL  # type: ignore[attr-defined]
+    kept[0].close()

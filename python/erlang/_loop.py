@@ -33,7 +33,6 @@ class ErlangEventLoop(_native.Loop, Sockets, Secure, Transports, Subprocesses):
     __slots__ = (
         "_asyncgens",
         "_asyncgens_shutdown_called",
-        "_children",
         "_clock_resolution",
         "_coroutine_origin_tracking_enabled",
         "_coroutine_origin_tracking_saved_depth",
@@ -55,7 +54,6 @@ class ErlangEventLoop(_native.Loop, Sockets, Secure, Transports, Subprocesses):
 
     def __init__(self) -> None:
         self._released = False
-        self._children = set()
         super().__init__(_Selector(self))
 
     def run_forever(self) -> None:
@@ -115,7 +113,6 @@ class ErlangEventLoop(_native.Loop, Sockets, Secure, Transports, Subprocesses):
 
     def _release_all(self) -> None:
         self._released = True
-        self._forget_children()
         self._release()
 
 

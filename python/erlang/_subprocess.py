@@ -17,9 +17,6 @@ _Transport: Any = unix_events._UnixSubprocessTransport  # type: ignore[attr-defi
 class Subprocesses(StdlibLoop):
     """The part of the loop that starts child processes and waits for their end."""
 
-    # The pidfds of children that have not ended yet.
-    _children: set[int]
-
     async def _make_subprocess_transport(
         self,
         protocol: Any,
@@ -48,22 +45,11 @@ class Subprocesses(StdlibLoop):
         return transport
 
     def _watch_child(self, pid: int, transport: Any) -> None:
-        try:
-            pidfd = os.pidfd_open(pid)
-        except OSError:
+        if not self._watch_pid(pid, transport):
             # A kernel before 5.3, or a sandbox that forbids it: a thread waits in its place.
             threading.Thread(
                 target=self._wait_for_child, args=(pid, transport), name=f"waitpid-{pid}", daemon=True
             ).start()
-            return
-        self._children.add(pidfd)
-        self._add_reader(pidfd, self._child_ended, pidfd, pid, transport)
-
-    def _child_ended(self, pidfd: int, pid: int, transport: Any) -> None:
-        self._remove_reader(pidfd)
-        self._children.discard(pidfd)
-        os.close(pidfd)
-        transport._process_exited(_exit_code(pid))
 
     def _wait_for_child(self, pid: int, transport: Any) -> None:
         code = _exit_code(pid)
@@ -72,20 +58,20 @@ class Subprocesses(StdlibLoop):
         except RuntimeError:
             logger.warning("The loop was closed before child process pid %d ended with %d", pid, code)
 
-    def _forget_children(self) -> None:
-        while self._children:
-            os.close(self._children.pop())
-
 
 def _exit_code(pid: int) -> int:
     """What a child that has ended, or is about to, ended with."""
     try:
         _, status = os.waitpid(pid, 0)
     except ChildProcessError:
-        # Somebody else reaped it: its status is lost. 255 is what asyncio says then.
-        logger.warning("child process pid %d exit status already read: will report returncode 255", pid)
-        return 255
+        return lost_status(pid)
     try:
         return os.waitstatus_to_exitcode(status)
     except ValueError:
         return status
+
+
+def lost_status(pid: int) -> int:
+    """What a child is said to have ended with that somebody else reaped: as asyncio says."""
+    logger.warning("child process pid %d exit status already read: will report returncode 255", pid)
+    return 255

@@ -129,6 +129,7 @@ impl Class for Loop {
         Method::one(c"_transport_of", Loop::transport_of, c"_transport_of($self, fd, /)\n--\n\nThe transport that has an fd, or None."),
         Method::fast(c"_keep_transport", Loop::keep_transport, c"_keep_transport($self, fd, transport, /)\n--\n\nSays which transport has an fd; it is not kept alive."),
         Method::<Self>::noargs(c"_all_transports", Loop::all_transports, c"_all_transports($self)\n--\n\nThe transports, by fd; a copy."),
+        Method::fast(c"_watch_pid", Loop::watch_pid, c"_watch_pid($self, pid, transport, /)\n--\n\nTells the transport when the child has ended; False if the kernel cannot."),
         Method::one(c"_registration", Loop::registration, c"_registration($self, fd, /)\n--\n\n"),
         Method::one(c"_add_callback", Loop::add_callback, c"_add_callback($self, handle, /)\n--\n\n"),
         Method::one(c"_add_callback_signalsafe", Loop::add_callback, c"_add_callback_signalsafe($self, handle, /)\n--\n\n"),

@@ -8,6 +8,7 @@
 //!   DatagramTransport   a UDP or Unix datagram socket                                        [datagram]
 //!   ReadPipeTransport, WritePipeTransport                                                   [pipe]
 //!   Operation           one sock_* call: what is awaited                                        [sock]
+//!   Child               a child process, until it has ended                                    [child]
 //!   Poster              the way in for threads that are not attached                             [post]
 //!   Handle, TimerHandle callback and up to three arguments without a tuple, in a context       [bound, handle, timer]
 //! ```
@@ -20,6 +21,7 @@ mod arguments;
 mod batch;
 mod bound;
 mod call;
+mod child;
 mod clock;
 mod datagram;
 mod entry;

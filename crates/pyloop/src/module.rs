@@ -9,6 +9,7 @@ use pyrt::{
 
 use crate::arguments::Signatures;
 use crate::bound::ends_the_loop;
+use crate::child::Child;
 use crate::datagram;
 use crate::event_loop::Loop;
 use crate::handle::Handle;
@@ -35,6 +36,7 @@ interned! {
         check_callback = "_check_callback",
         check_thread = "_check_thread",
         cancelled = "_cancelled",
+        process_exited = "_process_exited",
         time,
         run = "_run",
         repr_info = "_repr_info",
@@ -56,6 +58,7 @@ pub struct Native {
     pub(crate) timer_handle: Type<TimerHandle>,
     pub(crate) event_loop: Type<Loop>,
     roster: Type<Roster>,
+    pub(crate) child: Type<Child>,
     pub(crate) tls: tls::Part,
     /// The classes that handles say they are of.
     pub(crate) asyncio_handle: Fixed,
@@ -66,6 +69,7 @@ pub struct Native {
     pub(crate) report: Imported,
     pub(crate) report_native: Imported,
     pub(crate) run_in_debug: Imported,
+    pub(crate) lost_status: Imported,
     pub(crate) stack: Imported,
     pub(crate) add: Imported,
     pub(crate) sock: sock::Parts,
@@ -95,6 +99,7 @@ confined!(Native {
     timer_handle,
     event_loop,
     roster,
+    child,
     tls,
     asyncio_handle,
     asyncio_threadsafe_handle,
@@ -102,6 +107,7 @@ confined!(Native {
     report,
     report_native,
     run_in_debug,
+    lost_status,
     stack,
     add,
     sock,
@@ -126,6 +132,7 @@ impl Traverse for Native {
         self.timer_handle.traverse(visit)?;
         self.event_loop.traverse(visit)?;
         self.roster.traverse(visit)?;
+        self.child.traverse(visit)?;
         self.tls.traverse(visit)?;
         self.asyncio_handle.traverse(visit)?;
         self.futures.traverse(visit)?;
@@ -201,6 +208,7 @@ impl Module for Native {
             timer_handle: Type::add_to(py, &module, None)?,
             event_loop: Type::add_to(py, &module, None)?,
             roster: Type::add_to(py, &module, None)?,
+            child: Type::add_to(py, &module, None)?,
             tls: tls::Part::new(py, module)?,
             asyncio_threadsafe_handle: import_from(py, c"erlang._stdlib", c"ThreadSafeHandle")?.into(),
             asyncio_handle: import_from(py, c"asyncio.events", c"Handle")?.into(),
@@ -208,6 +216,7 @@ impl Module for Native {
             report: Imported::new(RARE, c"report"),
             report_native: Imported::new(RARE, c"report_native"),
             run_in_debug: Imported::new(RARE, c"run_in_debug"),
+            lost_status: Imported::new(c"erlang._subprocess", c"lost_status"),
             stack: Imported::new(RARE, c"stack"),
             add: Imported::new(c"operator", c"add"),
             sock: sock::Parts::new(py, module)?,
@@ -229,8 +238,9 @@ impl Module for Native {
 }
 
 impl Native {
-    fn imports(&self) -> [&Imported; 6] {
-        [&self.report, &self.report_native, &self.run_in_debug, &self.stack, &self.add, &self.create_task]
+    fn imports(&self) -> [&Imported; 7] {
+        let (report, native) = (&self.report, &self.report_native);
+        [report, native, &self.run_in_debug, &self.lost_status, &self.stack, &self.add, &self.create_task]
     }
 
     /// asyncio's class of futures, as it is now.
