@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -9,6 +10,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from results import Hotspot
+from rounds import environment
 
 HELPERS = ("bench-client", "taskset")
 """Processes that the measured one starts, by the names the kernel knows: their time is not its own."""
@@ -38,7 +40,7 @@ def profile(command: Sequence[str], limit: int = 8) -> list[Hotspot]:
     with tempfile.TemporaryDirectory() as folder:
         data = str(Path(folder) / "perf.data")
         record = ("perf", "record", "--quiet", "-F", "1999", "-o", data, "--", *command)
-        if subprocess.run(record, capture_output=True).returncode != 0:
+        if subprocess.run(record, capture_output=True, env=environment(os.environ)).returncode != 0:
             return []
         report = ("perf", "report", "-i", data, "--stdio", "--sort", "comm,dso,symbol", "-t", "\t")
         return parse(subprocess.run(report, capture_output=True, text=True).stdout, limit)

@@ -158,7 +158,7 @@ _TOPICS = (
     Topic(
         "idle",
         "Idle",
-        "Resident memory of the server process a connection that has echoed one byte; voluntary context "
+        "Memory that is the server process's own, a connection that has echoed one byte; voluntary context "
         "switches of all its threads while it sleeps with a server and a far timer in place.",
         WAITING,
     ),

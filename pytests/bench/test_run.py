@@ -84,6 +84,21 @@ def test_an_arm_that_gives_no_number_is_left_out_with_its_reason() -> None:
     assert (row["arms"], row["lacking"]) == ([], {"ours": "failed: wrong result"})
 
 
+def test_measured_programs_keep_their_compiled_modules_whatever_the_runner_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", "/nowhere")
+    case = program(
+        "import sys, json\n"
+        "kept = sys.pycache_prefix.endswith('build/pycache') and not sys.dont_write_bytecode\n"
+        "print(json.dumps({'topic': 'posts', 'value': int(kept), 'cpu_seconds': 0}))",
+        "kept",
+    )
+    samples = run_rounds([case], rounds=1, quick=False)
+    assert [line["value"] for line in samples.lines["kept", "ours"]] == [1.0]
+
+
 def test_the_top_of_a_perf_report_is_read_without_the_helpers_of_the_measured_process() -> None:
     report = "\n".join(
         (
