@@ -50,7 +50,7 @@ class Samples:
 def environment(given: Mapping[str, str]) -> dict[str, str]:
     """That of a measured process, which finds its modules compiled, as users' programs do.
 
-    One that has compiled dozens of them has megabytes to spare in its heap, of which malloc(3) keeps more from
+    One that has compiled dozens of them has megabytes to spare in its heap, and malloc(3) keeps more from
     then on: asyncio's large messages cost a quarter of what they do otherwise, idle connections seem smaller.
     """
     kept = {name: value for name, value in given.items() if name != "PYTHONDONTWRITEBYTECODE"}

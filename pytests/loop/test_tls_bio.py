@@ -12,8 +12,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import erlang
 import programs
 import pytest
+from peers import turns
 from secure import BOTH, HOST, Recorder, connect, echo, serving
 from tls import Certificates
 
@@ -258,6 +260,47 @@ def test_a_transport_below_with_a_write_of_its_own_is_asked_by_that(
             secure.write(b"x" * 1000)
             assert [len(data) > 1000 for data in written[before:]] == [True]
             await protocol.some
+            secure.close()
+            await protocol.lost
+
+    run(main())
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_peer_can_begin_with_a_large_write_if_the_turn_has_nothing_else(
+    run: Any, certificates: Certificates, alone: bool
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving(echo, certificates.server()) as port:
+            wire, protocol = await loop.create_connection(Recorder, HOST, port)
+            secure = await loop.start_tls(wire, protocol, certificates.client(), server_hostname="localhost")
+            assert secure is not None
+            written: list[int] = []
+            plain = wire.write
+
+            def write(data: bytes) -> None:
+                written.append(len(data) // 1000)
+                plain(data)
+
+            wire.write = write  # type: ignore[method-assign, assignment]
+            sent = os.urandom(200 * 1024)
+            # After that nothing else is on its way.
+            secure.write(b"first")
+            while len(protocol.data) < 5:
+                await asyncio.sleep(0)
+            await turns(3)
+            written.clear()
+            if alone:
+                secure.write(sent)
+            else:
+                loop.call_soon(secure.write, sent)
+                loop.call_soon(int)
+            while len(protocol.data) < 5 + len(sent):
+                await asyncio.sleep(0)
+            assert bytes(protocol.data) == b"first" + sent
+            if isinstance(loop, erlang.ErlangEventLoop):
+                assert written == ([49, 49, 49, 57] if alone else [205])
             secure.close()
             await protocol.lost
 

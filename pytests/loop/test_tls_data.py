@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from peers import turns
 from secure import BOTH, HOST, Buffered, Recorder, closed, connect, echo, serving
 from tls import Certificates
 
@@ -196,3 +197,38 @@ def test_two_hundred_connections_with_random_ends(run: Any, certificates: Certif
             await asyncio.gather(*(visit(port, context) for _ in range(200)))
 
     run(main())
+
+
+@pytest.mark.parametrize("size", [100_000, 300_000, 8 << 20])
+def test_one_large_write_is_all_the_wire_s(run: Any, certificates: Certificates, size: int) -> None:
+    """However much the transport below has then, nothing waits above it: who wrote is told at the next."""
+    ended = asyncio.Event()
+
+    async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await ended.wait()
+        writer.transport.abort()
+
+    async def main() -> None:
+        async with serving(deaf, certificates.server()) as port:
+            transport, protocol = await connect(Flow, port, certificates.client())
+            await turns(5)
+            transport.write(bytes(size))
+            assert transport.get_write_buffer_size() == 0
+            assert protocol.paused == 0
+            for _ in range(100):
+                transport.write(bytes(size))
+            assert protocol.paused == 1
+            assert transport.get_write_buffer_size() > 0
+            ended.set()
+            transport.abort()
+            await protocol.lost
+
+    run(main())
+
+
+class Flow(Recorder):
+    paused = 0
+
+    def pause_writing(self) -> None:
+        self.paused += 1

@@ -139,7 +139,7 @@ impl Loop {
             self.unlisten(py, fd, direction)?;
         }
         // A callback that is alone in its turn puts nothing off.
-        let several = batch.len() > 1;
+        let several = self.held.begin(batch.len());
         while let Some(entry) = batch.pop_front() {
             if several {
                 self.held.expect(!batch.is_empty());

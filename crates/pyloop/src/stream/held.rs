@@ -63,11 +63,13 @@ impl Traverse for Queue {
 #[derive(Default)]
 pub(crate) struct Held {
     queue: Guarded<Queue>,
+    /// The turn has several callbacks.
+    several: AtomicBool,
     /// Callbacks of the turn are still to come.
     more: AtomicBool,
 }
 
-confined!(Held { queue, more });
+confined!(Held { queue, several, more });
 
 impl Traverse for Held {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
@@ -84,6 +86,20 @@ impl Held {
     #[inline(always)]
     pub(crate) fn expect(&self, more: bool) {
         self.more.store(more, Relaxed);
+    }
+
+    /// A turn begins, of so many callbacks. Whether there are several.
+    #[inline(always)]
+    pub(crate) fn begin(&self, callbacks: usize) -> bool {
+        let several = callbacks > 1;
+        self.several.store(several, Relaxed);
+        several
+    }
+
+    /// Whether the callback that runs is the only one of its turn.
+    #[inline(always)]
+    pub(crate) fn is_alone(&self) -> bool {
+        !self.several.load(Relaxed)
     }
 
     /// The end of a turn, or of patience: all of it goes out.

@@ -13,6 +13,9 @@ use super::protocol::SslProtocol;
 /// The most that is kept back until the application returns from being handed data.
 const KEPT_BACK: usize = 64 * 1024;
 
+/// What is sent by itself while more is encrypted: three records of the largest size.
+const PIECE: usize = 48 * 1024;
+
 /// From how many writes to a closed connection on asyncio says something (`LOG_THRESHOLD_FOR_CONNLOST_WRITES`).
 const NOTEWORTHY: u32 = 5;
 
@@ -55,24 +58,61 @@ impl SslProtocol {
             this.append(py, data, size)?;
             return Self::write_backlog(py, this);
         }
-        match this.encrypt(py, data) {
-            Ok(Some(count)) if count >= size => {}
-            Ok(count) => {
-                // Rare: it wants to hear from the peer first.
-                let count = count.unwrap_or(0);
-                if count == 0 {
-                    this.append(py, data, size)?;
-                } else {
-                    let rest = data.get_item(py, &Owned::slice(py, count as isize, isize::MAX)?)?;
-                    this.append(py, rest.borrow(), size - count)?;
-                }
-            }
-            Err(raised) => return Self::failed(py, this, raised, c"Fatal error on SSL protocol"),
-        }
-        match this.flush(py, this, size) {
+        match this.write_whole(py, this, data, size) {
             Ok(()) => Ok(()),
             Err(raised) => Self::failed(py, this, raised, c"Fatal error on SSL protocol"),
         }
+    }
+
+    /// Encrypts and sends all of it, in pieces if the peer can begin with the first; what is not taken is kept for later.
+    #[inline]
+    fn write_whole(
+        &self,
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        data: Borrowed<'_>,
+        size: usize,
+    ) -> PyResult<()> {
+        let mut done = 0;
+        while size - done > 2 * PIECE && data.is_exact_bytes() && self.peer_may_begin() {
+            let piece = part_of(py, data, done, done + PIECE)?;
+            let count = self.encrypt(py, piece.borrow())?.unwrap_or(0);
+            done += count;
+            if count < PIECE {
+                self.append_rest(py, data, done, size)?;
+                return self.flush(py, this, count);
+            }
+            self.send_now(py)?;
+        }
+        let rest = if done == 0 { None } else { Some(part_of(py, data, done, size)?) };
+        let last = rest.as_ref().map_or(data, |rest| rest.borrow());
+        let count = self.encrypt(py, last)?.unwrap_or(0);
+        if done + count < size {
+            self.append_rest(py, data, done + count, size)?;
+        }
+        if done == 0 {
+            return self.flush(py, this, size);
+        }
+        // One write is one to the wire as well, which may have enough since its first piece.
+        self.send_now(py)?;
+        Self::control_app_writing(py, this)
+    }
+
+    /// Whether the peer is to be sent a part while this thread encrypts the next one: where others wait for their turn, a system call
+    /// less for each is worth more.
+    #[inline]
+    fn peer_may_begin(&self) -> bool {
+        !self.phases.wire_full.load(Relaxed) && self.owner.held.is_alone()
+    }
+
+    /// Rare: something has to come from the peer first.
+    #[cold]
+    fn append_rest(&self, py: Attached<'_>, data: Borrowed<'_>, done: usize, size: usize) -> PyResult<()> {
+        if done == 0 {
+            return self.append(py, data, size);
+        }
+        let rest = data.get_item(py, &Owned::slice(py, done as isize, isize::MAX)?)?;
+        self.append(py, rest.borrow(), size - done)
     }
 
     /// How much of it was taken; nothing if something has to come over the wire first.
@@ -172,10 +212,15 @@ impl SslProtocol {
 
     /// Moves what the SSL object has for the peer to the transport below, if that takes it.
     fn send(&self, py: Attached<'_>) -> PyResult<()> {
-        self.phases.unflushed.store(0, Relaxed);
         if self.phases.wire_full.load(Relaxed) {
+            self.phases.unflushed.store(0, Relaxed);
             return Ok(());
         }
+        self.send_now(py)
+    }
+
+    fn send_now(&self, py: Attached<'_>) -> PyResult<()> {
+        self.phases.unflushed.store(0, Relaxed);
         match self.engine.take(py)? {
             Outgoing::Bytes(data) if data.to_bytes(py)?.is_empty() => Ok(()),
             Outgoing::Bytes(data) => self.wire.write(py, self.part(), &data),
@@ -246,4 +291,10 @@ impl SslProtocol {
         this.phases.wire_full.store(false, Relaxed);
         this.process_outgoing(py, this)
     }
+}
+
+/// A part of a `bytes`, without a copy.
+fn part_of(py: Attached<'_>, data: Borrowed<'_>, from: usize, to: usize) -> PyResult<Owned> {
+    let view = Owned::memoryview(py, &data)?;
+    view.get_item(py, &Owned::slice(py, from as isize, to as isize)?)
 }
