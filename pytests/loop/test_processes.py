@@ -209,7 +209,8 @@ async def test_a_child_that_somebody_else_reaped(
 ) -> None:
     if not waits_by_pidfd(column):
         pytest.skip("a thread may reap the child before the test does")
-    child = await asyncio.create_subprocess_exec("sh", "-c", "exit 3")
+    child = await asyncio.create_subprocess_exec("sleep", "100")
+    os.kill(child.pid, signal.SIGKILL)
     os.waitpid(child.pid, 0)
     assert await child.wait() == 255
     assert f"child process pid {child.pid} exit status already read" in caplog.text
