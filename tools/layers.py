@@ -97,7 +97,8 @@ class Workspace:
 
     def __init__(self, root: Path) -> None:
         cargo = os.environ.get("CARGO", "cargo")
-        command = [cargo, "metadata", "--locked", "--format-version=1"]
+        # Quietly: that another cargo is waited for is no fault of the tree.
+        command = [cargo, "metadata", "--quiet", "--locked", "--format-version=1"]
         output = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE).stdout
         answer: dict[str, Any] = json.loads(output)
         self.root = root.resolve()
