@@ -5,7 +5,8 @@
 //! the end of the turn, until there are a few, or until anything else is done with the transport, to which it therefore looks as
 //! if it had been sent. The last callback of a turn puts nothing off, so neither does a program with one connection.
 //!
-//! A transport's writes lie side by side, and are sent by one call.
+//! A transport's writes lie side by side, and are sent by one call. Whether a callback is alone in its turn is known here too, for TLS, which
+//! sends large writes in pieces then.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
