@@ -64,6 +64,8 @@ class SuiteResult(TypedDict):
     versions: dict[str, str]
     topics: list[TopicResult]
     rows: list[RowResult]
+    more: NotRequired[int]
+    """The rounds that rows which were close after the others had beyond those."""
     reference: NotRequired[str]
     absent: NotRequired[dict[str, str]]
     """Families that were not there at all."""

@@ -84,12 +84,12 @@ def measure(case: Case, arm: Arm, quick: bool) -> Line:
     return {key: float(value) for key, value in answer.items() if isinstance(value, int | float)}
 
 
-def run_rounds(cases: Sequence[Case], rounds: int, quick: bool) -> Samples:
+def run_rounds(cases: Sequence[Case], rounds: int, quick: bool, before: Samples | None = None) -> Samples:
     """Round by round over all, so that noise hits all arms alike; who starts changes with the round.
 
-    An arm that gives no number is left out from then on, with its samples.
+    An arm that gives no number is left out from then on, with its samples. Those of rounds `before` count on.
     """
-    samples = Samples()
+    samples = before or Samples()
     total = rounds * sum(len(case.arms) for case in cases)
     done = 0
     for turn in range(rounds):

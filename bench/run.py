@@ -29,6 +29,8 @@ from suites import beam, dag, evloop, loops, parallel, pyloop, web
 ROOT = Path(__file__).resolve().parent.parent
 PARTIAL = ROOT / "build" / "bench"
 _MODULES = (evloop, pyloop, beam, loops, dag, web, parallel)
+CLOSER = 3
+"""How many times as many rounds more a case has that is close."""
 SUITES = {module.SUITE.id: module.SUITE for module in _MODULES}
 
 
@@ -79,6 +81,18 @@ def row_results(cases: Sequence[Case], samples: Samples) -> list[RowResult]:
     return [_row_result(case, metric, samples) for case in cases for metric in case.metrics]
 
 
+def close_cases(suite: Suite, cases: Sequence[Case], samples: Samples) -> list[Case]:
+    """Those of which the rounds so far do not say who is ahead. Whether ours is does not count."""
+    return [
+        case
+        for case in cases
+        if any(
+            (found := stats.verdict(row, suite.ours)) is not None and found.close
+            for row in row_results([case], samples)
+        )
+    ]
+
+
 def add_profiles(suite: Suite, rows: Sequence[RowResult]) -> None:
     """A row that is behind is shown with where the time goes, ours and the better peer's."""
     cases = {case.id: case for case in suite.cases}
@@ -123,6 +137,9 @@ def run_suite(suite: Suite, topics: Sequence[str], rounds: int, quick: bool) -> 
     before = machine.load_average()
     started = time.monotonic()
     samples = run_rounds(cases, rounds, quick)
+    doubtful = [] if quick else close_cases(suite, cases, samples)
+    more = CLOSER * rounds if doubtful else 0
+    run_rounds(doubtful, more, quick, samples)
     rows = row_results(cases, samples)
     seconds = round(time.monotonic() - started)
     load = f"{before} before, {machine.load_average()} after"
@@ -133,6 +150,7 @@ def run_suite(suite: Suite, topics: Sequence[str], rounds: int, quick: bool) -> 
         "reference": suite.reference,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "rounds": rounds,
+        "more": more,
         "quick": quick,
         "seconds": seconds,
         "machine": {**machine.describe(), "load (1 min)": load},

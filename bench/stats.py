@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from model import Better
 from results import ArmResult, RowResult
 
+CLOSE = 1.1
+"""A row is close when neither is better by more than this."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -38,6 +41,11 @@ class Verdict:
     def overlap(self) -> bool:
         """Not every round ended alike: another run may end otherwise."""
         return self.rounds.low <= 1 <= self.rounds.high
+
+    @property
+    def close(self) -> bool:
+        """A few rounds do not tell who is ahead, unless all of them end alike, as those of counts do."""
+        return 1 / CLOSE <= self.ratio <= CLOSE and self.rounds.low != self.rounds.high
 
     @property
     def ahead(self) -> bool:

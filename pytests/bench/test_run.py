@@ -7,7 +7,7 @@ import sys
 import hotspots
 import pytest
 import run
-from model import Arm, Case, Metric, Suite
+from model import Arm, Case, Metric, Suite, Topic
 from rounds import Samples, run_rounds
 
 
@@ -82,6 +82,40 @@ def test_an_arm_that_gives_no_number_is_left_out_with_its_reason() -> None:
     }
     (row,) = run.row_results([broken], samples)
     assert (row["arms"], row["lacking"]) == ([], {"ours": "failed: wrong result"})
+
+
+def rivals(id: str, ours: str, peer: str) -> Case:
+    def arm(name: str, value: str) -> Arm:
+        line = f"dict(topic='posts', value={value}, cpu_seconds=1)"
+        text = f"import json, random; print(json.dumps({line}))"
+        return Arm(name, name, (sys.executable, "-c", text))
+
+    metrics = (Metric(f"the {id} row", "posts/s", "higher"),)
+    return Case(id=id, topic="posts", arms=(arm("ours", ours), arm("peer", peer)), metrics=metrics)
+
+
+def test_what_is_close_gets_more_rounds_whoever_is_ahead_and_all_of_them_count() -> None:
+    noise = "random.uniform(0.999, 1.001)"
+    cases = (
+        rivals("just ahead", f"102 * {noise}", "100"),
+        rivals("just behind", f"98 * {noise}", "100"),
+        rivals("far ahead", f"200 * {noise}", "100"),
+        rivals("far behind", f"50 * {noise}", "100"),
+        rivals("counted", "1", "1"),
+    )
+    suite = Suite("fake", "A suite", "ours", (Topic("posts", "Posts", ""),), cases, build=lambda: None)
+    result, _ = run.run_suite(suite, [], rounds=2, quick=False)
+    assert result["more"] == 2 * run.CLOSER
+    assert {row["id"]: [len(arm["samples"]) for arm in row["arms"]] for row in result["rows"]} == {
+        "just ahead": [8, 8],
+        "just behind": [8, 8],
+        "far ahead": [2, 2],
+        "far behind": [2, 2],
+        "counted": [2, 2],
+    }
+    result, _ = run.run_suite(suite, [], rounds=2, quick=True)
+    assert result["more"] == 0
+    assert all(len(arm["samples"]) == 2 for row in result["rows"] for arm in row["arms"])
 
 
 def test_measured_programs_keep_their_compiled_modules_whatever_the_runner_does(
