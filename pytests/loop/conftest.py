@@ -7,6 +7,7 @@ Erlang runs (`hosted`).
 """
 
 import asyncio
+import contextvars
 import gc
 import inspect
 import os
@@ -91,7 +92,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return True
     asyncio.set_event_loop(loop)
     try:
-        loop.run_until_complete(asyncio.wait_for(pyfuncitem.obj(**arguments), LIMIT / 2))
+        # As in most programs, where nobody has set a variable: pytest and its plugins have.
+        contextvars.Context().run(
+            loop.run_until_complete, asyncio.wait_for(pyfuncitem.obj(**arguments), LIMIT / 2)
+        )
     finally:
         asyncio.set_event_loop(None)
     return True

@@ -3,7 +3,11 @@
 import asyncio
 import contextvars
 import gc
+import os
+import signal
 import socket
+import sys
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -86,6 +90,95 @@ async def test_a_context_that_raises_is_not_seen_by_the_next(loop: Loop) -> None
     await turn()
     assert seen == [None, None]
     assert [type(error["exception"]) for error in errors] == [ZeroDivisionError]
+
+
+@pytest.mark.parametrize("end", ["stop", "raise", "exit"])
+def test_whoever_runs_the_loop_is_in_their_own_context_afterwards(loop: Loop, end: str) -> None:
+    seen: list[int | None] = []
+
+    def last() -> None:
+        seen.append(NUMBER.get(None))
+        NUMBER.set(2)
+        loop.stop()
+        if end == "exit":
+            raise SystemExit(3)
+        if end == "raise":
+            raise ZeroDivisionError
+
+    def run() -> int | None:
+        for _ in range(3):
+            loop.call_soon(seen.append, 0)
+        loop.call_soon(last)
+        loop.call_soon(seen.append, 1)
+        NUMBER.set(1)
+        if end == "exit":
+            with pytest.raises(SystemExit):
+                loop.run_forever()
+        else:
+            loop.run_forever()
+        return NUMBER.get(None)
+
+    loop.set_exception_handler(lambda _loop, context: seen.append(NUMBER.get(None)))
+    assert contextvars.Context().run(run) == 1
+    # Since 3.12 a report is made in the context of the callback. What comes after an exception that ends the
+    # loop waits.
+    reported = 2 if sys.version_info >= (3, 12) else 1
+    after = {"stop": [1], "raise": [reported, 1], "exit": []}[end]
+    assert seen == [0, 0, 0, None, *after]
+    loop.run_until_complete(asyncio.sleep(0))
+
+
+def test_a_handler_of_signals_runs_in_the_context_of_whoever_runs_the_loop(loop: Loop) -> None:
+    def killed(_signal: int, _frame: object) -> None:
+        NUMBER.set(NUMBER.get() + 1)
+        loop.call_soon_threadsafe(loop.stop)
+
+    def run() -> int:
+        NUMBER.set(1)
+        asked = threading.Lock()
+        asked.acquire()
+
+        def kill() -> None:
+            asked.acquire()
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        # Several without variables, then nothing: the loop waits when the signal comes, or is about to. None
+        # of them is Python code, which would run the handler where it is.
+        for callback in (gc.isenabled, gc.isenabled, asked.release):
+            contextvars.Context().run(loop.call_soon, callback)
+        loop.run_forever()
+        killer.join()
+        return NUMBER.get()
+
+    before = signal.signal(signal.SIGUSR1, killed)
+    try:
+        assert contextvars.Context().run(run) == 2
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+async def test_callbacks_with_and_without_variables_take_turns(loop: Loop) -> None:
+    ours, theirs = socket.socketpair()
+    transport, protocol = await loop.create_connection(Noting, sock=ours)
+    with theirs:
+        theirs.send(b"\1")
+        seen: list[int | None] = []
+        given = contextvars.Context()
+        given.run(NUMBER.set, 10)
+        for value in range(3):
+            loop.call_soon(note, seen, value)
+            loop.call_soon(note, seen, 11 + value, context=given)
+            loop.call_soon(seen.append, -1)
+            loop.call_later(0, note, seen, value)
+        await asyncio.wait_for(protocol.read.wait(), 30)
+        loop.call_soon(note, seen, 4)
+        await turn()
+        assert [value for value in seen if value != -1] == [None, 10, None, 11, None, 12] + [None] * 4
+        assert protocol.seen == [None]
+        transport.close()
+        await turn()
 
 
 async def test_the_context_of_a_waiting_handle_is_the_one_it_runs_in(loop: Loop) -> None:

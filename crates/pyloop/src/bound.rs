@@ -11,6 +11,7 @@ use pyrt::{
     PyResult, Raised, Snapshot, Traverse, Type, Typed, Visit, Visited, confined,
 };
 
+use crate::along::Along;
 use crate::arguments::Request;
 use crate::call::Call;
 use crate::event_loop::Loop;
@@ -130,14 +131,20 @@ impl Bound {
     /// A handle that runs `once` lets go of its call, so that no cycle goes through a handle that is done: handles are not
     /// known to the collector.
     #[inline(always)]
-    pub(crate) fn run(&self, py: Attached<'_>, this: &Obj, once: bool) -> PyResult<()> {
+    pub(crate) fn run(
+        &self,
+        py: Attached<'_>,
+        this: &Obj,
+        once: bool,
+        along: &mut Along<'_>,
+    ) -> PyResult<()> {
         if !once {
-            return self.run_again(py, this);
+            return self.run_again(py, this, along);
         }
         let taken =
             self.pending.with(py, |pending| if pending.cancelled { None } else { Some(pending.take()) })?;
         let Some((call, context)) = taken else { return Ok(()) };
-        match context.run(py, &self.owner.spare_context, || call.invoke(py)) {
+        match context.run(py, &mut along.stay, || call.invoke(py)) {
             Ok((Ok(()), _)) => Ok(()),
             Ok((Err(raised), left)) => {
                 let context = left.map_or(context, Snapshot::given);
@@ -148,12 +155,12 @@ impl Bound {
     }
 
     /// Runs one that keeps its call.
-    fn run_again(&self, py: Attached<'_>, this: &Obj) -> PyResult<()> {
+    fn run_again(&self, py: Attached<'_>, this: &Obj, along: &mut Along<'_>) -> PyResult<()> {
         let taken = self.pending.with(py, |pending| {
             (!pending.cancelled).then(|| (pending.call.clone_ref(py), pending.context.clone_ref(py)))
         })?;
         let Some((call, context)) = taken else { return Ok(()) };
-        let (result, left) = match context.run(py, &self.owner.spare_context, || call.invoke(py)) {
+        let (result, left) = match context.run(py, &mut along.stay, || call.invoke(py)) {
             Ok((result, left)) => (result, left),
             Err(raised) => (Err(raised), None),
         };
@@ -277,17 +284,22 @@ pub(crate) fn context<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> P
 }
 
 pub(crate) fn run<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<()> {
-    perform(py, this, false)
+    perform(py, this, false, &mut Along::new(&this.bound().owner.spare_context))
 }
 
 /// Runs a handle, as [`Bound::run`] says, and lets others know if they are to wait for it.
 #[inline(always)]
-pub(crate) fn perform<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>, once: bool) -> PyResult<()> {
+pub(crate) fn perform<T: IsHandle>(
+    py: Attached<'_>,
+    this: Instance<'_, T>,
+    once: bool,
+    along: &mut Along<'_>,
+) -> PyResult<()> {
     let _running = match this.exclusive() {
-        Some(exclusive) => Some(exclusive.enter(py)?),
+        Some(exclusive) => Some(exclusive.enter(py, along.here())?),
         None => None,
     };
-    this.bound().run(py, &this.object(), once)
+    this.bound().run(py, &this.object(), once, along)
 }
 
 pub(crate) fn callback<T: IsHandle>(py: Attached<'_>, this: Instance<'_, T>) -> PyResult<Option<Owned>> {

@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 
 use evloop::{Fd, Interest, SourceToken};
 use pyrt::{
-    Args, Attached, Borrowed, Class, Fixed, Instance, Kind, ObjCell, Owned, PyResult, Snapshot, Traverse,
-    Typed, Visit, Visited, check_signals, confined,
+    Args, Attached, Borrowed, Class, Fixed, Instance, Kind, ObjCell, Owned, PyResult, Snapshot, Stay,
+    Traverse, Typed, Visit, Visited, check_signals, confined,
 };
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, waitpid};
@@ -100,7 +100,7 @@ impl Child {
         };
         let context = self.context.take(py).map_or_else(Snapshot::default, Snapshot::given);
         let told = || self.transport.call_method1(py, &native.names.process_exited, &code).map(drop);
-        context.run(py, &self.owner.spare_context, told)?.0
+        context.run(py, &mut Stay::new(&self.owner.spare_context), told)?.0
     }
 
     /// How it has ended. One that is traced has to be waited for all the same, which asyncio does there and then.

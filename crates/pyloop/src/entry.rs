@@ -3,6 +3,7 @@
 use evloop::Interest;
 use pyrt::{Attached, Borrowed, Confined, Owned, PyResult, Traverse, Typed, Visit, Visited};
 
+use crate::along::Along;
 use crate::bound::{IsHandle, perform, run_foreign};
 use crate::handle::Handle;
 use crate::module::Native;
@@ -45,19 +46,26 @@ impl Traverse for Entry {
 }
 
 impl Entry {
-    /// Runs it. What comes back as an error ends the loop's run.
+    /// Runs it: handles in their context, all else outside of it. What comes back as an error ends the loop's run.
     #[inline]
-    pub(crate) fn run(self, py: Attached<'_>, native: &Native) -> PyResult<()> {
+    pub(crate) fn run(self, py: Attached<'_>, native: &Native, along: &mut Along<'_>) -> PyResult<()> {
         match self {
-            Self::Soon(handle) => perform(py, handle.instance(), true),
-            Self::Event(handle) => handle.bound().run(py, handle.object(), false),
-            Self::Timer(handle) => handle.bound().run(py, handle.object(), true),
-            Self::Foreign(handle) => run_foreign(py, native, handle.borrow()),
-            Self::Native(target, ready, interest) => match ready(py, target.borrow(), interest) {
-                Ok(()) => Ok(()),
-                Err(raised) => native.native_failed(py, target.borrow(), raised),
-            },
+            Self::Soon(handle) => perform(py, handle.instance(), true, along),
+            Self::Event(handle) => handle.bound().run(py, handle.object(), false, along),
+            Self::Timer(handle) => handle.bound().run(py, handle.object(), true, along),
+            Self::Foreign(handle) => {
+                along.leave(py);
+                run_foreign(py, native, handle.borrow())
+            }
+            Self::Native(target, ready, interest) => {
+                along.leave(py);
+                match ready(py, target.borrow(), interest) {
+                    Ok(()) => Ok(()),
+                    Err(raised) => native.native_failed(py, target.borrow(), raised),
+                }
+            }
             Self::Posted(work) => {
+                along.leave(py);
                 work(py, false);
                 Ok(())
             }

@@ -4,6 +4,8 @@
 //! no more. A lock per handle would do it, as in the stdlib; here a word in the handle says whose thread runs it, and only
 //! who must wait comes to the one place where everybody waits.
 
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,9 +30,22 @@ thread_local! {
     static HERE: u16 = const { 0 };
 }
 
-#[inline]
-fn here() -> usize {
-    HERE.with(|here| std::ptr::from_ref(here).addr())
+/// The name of a thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Here(NonZeroUsize);
+
+impl Here {
+    /// Of this one.
+    #[inline]
+    pub(crate) fn now() -> Self {
+        Self(HERE.with(|here| NonNull::from(here).addr()))
+    }
+
+    /// Whether a word says that this one runs it.
+    #[inline(always)]
+    fn has(self, word: usize) -> bool {
+        word & !AWAITED == self.0.get()
+    }
 }
 
 /// Which thread runs a callback.
@@ -51,7 +66,7 @@ impl Exclusive {
     /// Whether another thread runs it.
     pub(crate) fn is_elsewhere(&self) -> bool {
         let word = self.0.load(Ordering::Acquire);
-        word != FREE && word != OFF && word & !AWAITED != here()
+        word != FREE && word != OFF && !Here::now().has(word)
     }
 
     /// Waits until no other thread runs it. Signal handlers run meanwhile, and may end that by an exception.
@@ -94,13 +109,12 @@ impl Exclusive {
 
     /// From here until the drop of what is returned it runs on this thread.
     #[inline]
-    pub(crate) fn enter(&self, py: Attached<'_>) -> PyResult<Running<'_>> {
-        let me = here();
+    pub(crate) fn enter(&self, py: Attached<'_>, here: Here) -> PyResult<Running<'_>> {
         loop {
-            match self.replace(FREE, me) {
+            match self.replace(FREE, here.0.get()) {
                 Ok(_) => return Ok(Running(Some(self))),
                 // It runs itself once more: the outer run ends it.
-                Err(word) if word & !AWAITED == me => return Ok(Running(None)),
+                Err(word) if here.has(word) => return Ok(Running(None)),
                 Err(_) => self.wait(py)?,
             }
         }

@@ -17,6 +17,7 @@
 //! loop of the same Python second. Only the loop's thread turns it; every method may be called by any attached thread, and
 //! nothing of the state is borrowed while Python code runs or the thread is detached.
 
+mod along;
 mod arguments;
 mod batch;
 mod bound;

@@ -2,6 +2,7 @@
 
 use pyrt::{Args, Attached, Borrowed, Instance, ObjCell, Owned, PyResult};
 
+use crate::along::Along;
 use crate::event_loop::Loop;
 
 /// The version from which on tasks may be eager, as `sys.hexversion` has it.
@@ -114,7 +115,7 @@ impl Loop {
         let step = this
             .state
             .with(py, |state| if state.ready.len() == queued + 1 { state.ready.pop_back() } else { None })?;
-        step.map_or(Ok(()), |step| step.run(py, this.native()))
+        step.map_or(Ok(()), |step| step.run(py, this.native(), &mut Along::new(&this.spare_context)))
     }
 
     /// A `Task`, or what the task factory makes of it.

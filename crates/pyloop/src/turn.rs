@@ -9,6 +9,7 @@ use evloop::os::{Events, now};
 use evloop::{Interest, Wait};
 use pyrt::{Attached, Borrowed, Instance, PyResult, check_signals};
 
+use crate::along::Along;
 use crate::batch::Batch;
 use crate::entry::Entry;
 use crate::event_loop::Loop;
@@ -38,16 +39,17 @@ pub(crate) enum Pause {
 impl Loop {
     /// Turns until `stop`. The first turn asks epoll for certain; later ones, while there is work, only every now and then.
     pub(crate) fn run(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<()> {
-        this.turn(py, this, Wait::No)?;
+        let mut along = Along::new(&this.spare_context);
+        this.turn(py, this, Wait::No, &mut along)?;
         while !this.is_stopping() {
-            this.turn(py, this, Wait::Busy)?;
+            this.turn(py, this, Wait::Busy, &mut along)?;
         }
         Ok(())
     }
 
     /// `_run_once`: one turn.
     pub(crate) fn run_once(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<()> {
-        this.turn(py, this, Wait::No)
+        this.turn(py, this, Wait::No, &mut Along::new(&this.spare_context))
     }
 
     /// `_run_ready`: turns until nothing is ready, for so many seconds at most. Never waits: whoever called waits in its place.
@@ -63,9 +65,10 @@ impl Loop {
         }
         this.state.with(py, |state| state.unpark())?.map_err(|error| fault::raise(py, error))?;
         let mut dead = Vec::new();
+        let mut along = Along::new(&this.spare_context);
         let mut start = Start::Asked;
         let pause = loop {
-            if !this.carry_out(py, this, start, &mut dead, Rest::Park)? {
+            if !this.carry_out(py, this, start, &mut dead, Rest::Park, &mut along)? {
                 break Pause::Parked;
             }
             if this.is_stopping() {
@@ -80,10 +83,16 @@ impl Loop {
     }
 
     #[inline]
-    fn turn(&self, py: Attached<'_>, this: Instance<'_, Self>, busy: Wait) -> PyResult<()> {
+    fn turn(
+        &self,
+        py: Attached<'_>,
+        this: Instance<'_, Self>,
+        busy: Wait,
+        along: &mut Along<'_>,
+    ) -> PyResult<()> {
         let mut dead = Vec::new();
         let start = self.start(py, this, busy, &mut dead)?;
-        self.carry_out(py, this, start, &mut dead, Rest::Sleep).map(drop)
+        self.carry_out(py, this, start, &mut dead, Rest::Sleep, along).map(drop)
     }
 
     #[inline(always)]
@@ -112,7 +121,12 @@ impl Loop {
         start: Start,
         dead: &mut Vec<(i32, Interest)>,
         rest: Rest,
+        along: &mut Along<'_>,
     ) -> PyResult<bool> {
+        if !matches!(start, Start::Run(_)) {
+            // Handlers of signals and whatever wakes it up come first.
+            along.leave(py);
+        }
         let mut batch = match start {
             Start::Run(batch) => batch,
             Start::Asked => self.collect(py, dead)?,
@@ -145,16 +159,19 @@ impl Loop {
                 self.held.expect(!batch.is_empty());
             }
             let done = if let Entry::Posted(work) = entry {
+                along.leave(py);
                 work(py, matches!(batch.front(), Some(Entry::Posted(_))));
                 Ok(())
             } else if self.is_debug() {
+                along.leave(py);
                 self.run_in_debug(py, this, entry)
             } else {
-                entry.run(py, self.native())
+                entry.run(py, self.native(), along)
             };
             if let Err(raised) = done {
                 // What is left runs first when the loop runs again. The exception waits: nothing here runs Python code.
                 let exception = raised.take(py);
+                along.leave(py);
                 self.held.expect(false);
                 self.state.with(py, |state| state.give_back(batch))?;
                 if let Err(second) = self.held.send(py) {
@@ -164,6 +181,10 @@ impl Loop {
             }
         }
         self.state.with(py, |state| state.give_back(batch))?;
+        // Between turns nothing of others' runs but a clock of their own.
+        if several || self.has_other_clock() {
+            along.leave(py);
+        }
         if several {
             self.held.send(py)?;
         }
@@ -196,7 +217,9 @@ impl Loop {
     /// Runs an entry with a look at the clock, as asyncio's debug mode does.
     #[cold]
     fn run_in_debug(&self, py: Attached<'_>, this: Instance<'_, Self>, entry: Entry) -> PyResult<()> {
-        let Some(handle) = entry.handle() else { return entry.run(py, self.native()) };
+        let Some(handle) = entry.handle() else {
+            return entry.run(py, self.native(), &mut Along::new(&self.spare_context));
+        };
         let done = self.native().run_in_debug.get(py)?.call(py, [this.object(), handle]).map(drop);
         match done {
             Ok(()) => entry.forget(py),

@@ -1,8 +1,6 @@
 //! `contextvars`: contexts, and running things in them. Attached threads only.
 
-use crate::{
-    AsObj, Attached, Confined, HAS_GIL, Obj, ObjCell, Owned, PyResult, Raised, Traverse, Visit, Visited, ffi,
-};
+use crate::{AsObj, Attached, Confined, Obj, Owned, PyResult, Raised, Traverse, Visit, Visited, ffi};
 
 /// A `contextvars.Context`.
 pub struct Context(Owned);
@@ -58,31 +56,29 @@ impl Context {
 /// [`Context::run`] for a context kept as a plain object, checked before by [`Context::from_object`].
 #[inline]
 pub fn run_in<R>(py: Attached<'_>, context: &impl AsObj, f: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
-    let entered = Entered::new(py, context.as_obj())?;
-    let result = f();
-    entered.leave();
-    result
+    let _entered = Entered::new(py, context.as_obj())?;
+    f()
 }
 
-/// [`run_in`] a context without variables: the one in `spare`, or a new one. It goes back there, unless `f` has left variables in it or
-/// somebody has got hold of it; then it is handed out.
+/// Has this thread run in a context, until [`exit`].
 #[inline(always)]
-pub fn run_bare<R>(
-    py: Attached<'_>,
-    spare: &ObjCell,
-    f: impl FnOnce() -> PyResult<R>,
-) -> PyResult<(PyResult<R>, Option<Owned>)> {
-    let context = match spare.take(py) {
-        Some(context) => context,
-        None => Context::empty(py)?.into_object(),
-    };
-    let entered = Entered::new(py, &context)?;
-    let result = f();
-    if entered.leave() && HAS_GIL && context.refcount(py) == 1 && is_empty(&context) {
-        spare.set(py, context);
-        return Ok((result, None));
+pub(crate) fn enter(py: Attached<'_>, context: &Obj) -> PyResult<()> {
+    // SAFETY: attached, alive; the runtime refuses what is no context.
+    Raised::check(py, unsafe { ffi::PyContext_Enter(context.as_ptr()) })
+}
+
+/// Leaves a context that this thread has entered. Whether that was its turn; else contexts were left in another order, which is reported to
+/// nobody, as an exception of what has run in it may be set.
+#[inline(always)]
+pub(crate) fn exit(context: &Obj) -> bool {
+    // SAFETY: attached, as whoever has a reference is, and alive.
+    unsafe {
+        let left = ffi::PyContext_Exit(context.as_ptr()) == 0;
+        if !left {
+            ffi::PyErr_WriteUnraisable(context.as_ptr());
+        }
+        left
     }
-    Ok((result, Some(context)))
 }
 
 /// Whether a context has no variables.
@@ -98,34 +94,15 @@ struct Entered<'a>(&'a Obj);
 impl<'a> Entered<'a> {
     #[inline]
     fn new(py: Attached<'_>, context: &'a Obj) -> PyResult<Self> {
-        // SAFETY: attached, alive; the runtime refuses what is no context.
-        Raised::check(py, unsafe { ffi::PyContext_Enter(context.as_ptr()) })?;
+        enter(py, context)?;
         Ok(Self(context))
-    }
-
-    /// Whether it was left as it should be. Else contexts were left in another order, which is reported to nobody, as an exception of
-    /// what has run in it may be set.
-    #[inline]
-    fn leave(self) -> bool {
-        core::mem::ManuallyDrop::new(self).exit()
-    }
-
-    #[inline]
-    fn exit(&self) -> bool {
-        // SAFETY: attached, and the context was entered by this thread.
-        unsafe {
-            let left = ffi::PyContext_Exit(self.0.as_ptr()) == 0;
-            if !left {
-                ffi::PyErr_WriteUnraisable(self.0.as_ptr());
-            }
-            left
-        }
     }
 }
 
 impl Drop for Entered<'_> {
+    #[inline]
     fn drop(&mut self) {
-        self.exit();
+        exit(self.0);
     }
 }
 

@@ -11,7 +11,7 @@
 //!
 //!  classes   Class for T: constants ── Method, Property, TypeSlot, Signature ──▶ Type<T>, made per interpreter
 //!            inside T: atomics, Fixed and ObjCell (one reference), Guarded<S> (state); Traverse shows them to the collector
-//!            Pool (memory of instances, used again)   Snapshot (the context that something waits to run in)
+//!            Pool (memory of instances, used again)   Snapshot (the context that something waits to run in), Stay (in one without variables)
 //!
 //!  modules   ModuleDef<S> (static) ──▶ S: Module, the state: types, interned! names, Imported
 //! ```
@@ -148,6 +148,7 @@ mod runtime;
 mod signature;
 mod slots;
 mod snapshot;
+mod stay;
 mod subinterp;
 mod text;
 mod thread;
@@ -160,7 +161,7 @@ pub use bytes::Room;
 pub use cell::{Fixed, ObjCell};
 pub use class::Class;
 pub use confined::Confined;
-pub use context::{Context, run_bare, run_in};
+pub use context::{Context, run_in};
 pub use embed::{
     Builtin, Refusals, Source, Start, compile, frame_globals, frame_locals, import_name, imported,
     raise_in_thread, refuse, set_switch_interval, start, thread_ident,
@@ -188,6 +189,7 @@ pub use runtime::{
 pub use signature::{Params, Signature, Values};
 pub use slots::{Compare, TypeSlot};
 pub use snapshot::Snapshot;
+pub use stay::Stay;
 pub use typed::{Instance, Type, Typed};
 
 /// A raw object pointer, as `PyInit_…` returns.

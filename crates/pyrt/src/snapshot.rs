@@ -4,9 +4,7 @@
 //! those that wait, and one serves all of them in turn: it costs the collector nothing, and no memory that has gone cold.
 
 use crate::context::is_empty;
-use crate::{
-    Attached, Confined, Context, ObjCell, Owned, PyResult, Traverse, Visit, Visited, run_bare, run_in,
-};
+use crate::{Attached, Confined, Context, Owned, PyResult, Stay, Traverse, Visit, Visited, run_in};
 
 /// The variables of the context in which it was taken, or a context that a user has given.
 #[derive(Default)]
@@ -46,18 +44,18 @@ impl Snapshot {
         self.0
     }
 
-    /// Runs `f` in it. `spare` has the context for all that have no variables. If `f` has set some, the context comes back, for those who
+    /// Runs `f` in it, which is `stay`'s context if there are no variables. If `f` has set some there, the context comes back, for those who
     /// run something again.
     #[inline(always)]
     pub fn run<R>(
         &self,
         py: Attached<'_>,
-        spare: &ObjCell,
+        stay: &mut Stay<'_>,
         f: impl FnOnce() -> PyResult<R>,
     ) -> PyResult<(PyResult<R>, Option<Owned>)> {
         match &self.0 {
             Some(context) => Ok((run_in(py, context, f), None)),
-            None => run_bare(py, spare, f),
+            None => stay.run(py, f),
         }
     }
 }

@@ -215,7 +215,8 @@ fn one_context_serves_all_that_have_no_variables() {
         let spare = ObjCell::empty();
         let run = |code: &str| {
             let snapshot = Snapshot::current(py).unwrap();
-            let (result, left) = snapshot.run(py, &spare, || Ok(eval(py, code))).unwrap();
+            let mut stay = Stay::new(&spare);
+            let (result, left) = snapshot.run(py, &mut stay, || Ok(eval(py, code))).unwrap();
             (result.unwrap(), left)
         };
         run("setattr(__import__('sys'), 'VAR', __import__('contextvars').ContextVar('VAR'))");
@@ -229,9 +230,55 @@ fn one_context_serves_all_that_have_no_variables() {
         let (seen, _) = run("__import__('sys').VAR.get(None)");
         assert!(seen.is_none());
         let again = Snapshot::given(left);
-        let (seen, none) = again.run(py, &spare, || Ok(eval(py, "__import__('sys').VAR.get()"))).unwrap();
+        let (seen, none) =
+            again.run(py, &mut Stay::new(&spare), || Ok(eval(py, "__import__('sys').VAR.get()"))).unwrap();
         assert_eq!(seen.unwrap().to_i64(py).unwrap(), 1);
         assert!(none.is_none());
+    });
+}
+
+#[test]
+fn a_stay_lasts_until_something_fails_or_sets_a_variable() {
+    attached(|py| {
+        eval(py, "setattr(__import__('sys'), 'STAY', __import__('contextvars').ContextVar('STAY'))");
+        let spare = ObjCell::empty();
+        let around = Context::empty(py).unwrap();
+        let seen = || eval(py, "__import__('sys').STAY.get(None)");
+        around
+            .run(py, || {
+                eval(py, "__import__('sys').STAY.set('around')");
+                let mut stay = Stay::new(&spare);
+                assert!(!seen().is_none());
+                for _ in 0..2 {
+                    let (result, left) = stay.run(py, || Ok(seen())).unwrap();
+                    assert!(result.unwrap().is_none());
+                    assert_eq!(left.is_none(), HAS_GIL);
+                    // It is still in there, if nobody else can have got hold of the context.
+                    assert_eq!(seen().is_none(), HAS_GIL);
+                }
+                let (failed, left) = stay.run(py, || Err::<(), _>(Kind::ValueError.raise(py, "x"))).unwrap();
+                assert!(raised(py, failed).starts_with("ValueError") && !seen().is_none());
+                assert_eq!((left.is_none(), spare.is_set(py)), (HAS_GIL, HAS_GIL));
+                let (_, left) =
+                    stay.run(py, || Ok(eval(py, "__import__('sys').STAY.set('inside') and None"))).unwrap();
+                assert!(left.is_some() && !spare.is_set(py) && !seen().is_none());
+                let (result, _) = stay.run(py, || Ok(seen())).unwrap();
+                assert!(result.unwrap().is_none());
+                drop(stay);
+                assert!(!seen().is_none());
+                assert_eq!(spare.is_set(py), HAS_GIL);
+                // One that somebody has hold of is no longer there for others.
+                let mut stay = Stay::new(&spare);
+                let (_, none) = stay.run(py, || Ok(())).unwrap();
+                assert_eq!(none.is_none(), HAS_GIL);
+                drop(stay.leave(py));
+                let held = spare.get(py);
+                let (_, left) = stay.run(py, || Ok(())).unwrap();
+                assert!(left.is_some());
+                assert!(!HAS_GIL || left.unwrap().is(&held.unwrap()));
+                Ok(())
+            })
+            .unwrap();
     });
 }
 
@@ -242,7 +289,7 @@ fn a_snapshot_that_was_seen_stays_what_it_was() {
         let seen = snapshot.share(py, Context::empty(py).unwrap());
         assert!(snapshot.share(py, Context::empty(py).unwrap()).is(&seen));
         let spare = ObjCell::empty();
-        let (refused, _) = snapshot.run(py, &spare, || run_in(py, &seen, || Ok(()))).unwrap();
+        let (refused, _) = snapshot.run(py, &mut Stay::new(&spare), || run_in(py, &seen, || Ok(()))).unwrap();
         assert!(raised(py, refused).starts_with("RuntimeError: cannot enter context"));
         assert!(!spare.is_set(py));
     });

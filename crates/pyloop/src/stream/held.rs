@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use pyrt::{
-    Attached, Borrowed, Guarded, Owned, PyResult, Snapshot, Traverse, Typed, Visit, Visited, confined,
+    Attached, Borrowed, Guarded, Owned, PyResult, Snapshot, Stay, Traverse, Typed, Visit, Visited, confined,
 };
 
 use super::{SocketTransport, This};
@@ -162,7 +162,7 @@ impl Write {
         let this = self.transport.instance();
         this.held.store(false, Relaxed);
         let Some(socket) = this.base.socket(py).filter(|_| !this.base.is_lost()) else { return Ok(()) };
-        let spare = &this.base.owner.payload().spare_context;
+        let mut stay = Stay::new(&this.base.owner.payload().spare_context);
         if !more.is_empty() {
             let all = || {
                 this.queue.with(py, |queue| {
@@ -172,14 +172,14 @@ impl Write {
                 })?;
                 this.start_queue(py, this)
             };
-            return self.context.run(py, spare, all)?.0;
+            return self.context.run(py, &mut stay, all)?.0;
         }
         let data = self.data.to_bytes(py)?;
         match socket.send(data) {
             Ok(all) if all == data.len() => Ok(()),
             sent => {
                 let rest = || send_rest(py, this, sent, data, Some(self.data.borrow()));
-                self.context.run(py, spare, rest)?.0
+                self.context.run(py, &mut stay, rest)?.0
             }
         }
     }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use evloop::os::now;
 use evloop::{Interest, SourceToken};
 use pyrt::{
-    Attached, Borrowed, Class, Guarded, Imported, Instance, ObjCell, Owned, PyResult, Snapshot, Traverse,
-    Typed, Visit, Visited, confined, run_bare, run_in,
+    Attached, Borrowed, Class, Guarded, Imported, Instance, ObjCell, Owned, PyResult, Snapshot, Stay,
+    Traverse, Typed, Visit, Visited, confined, run_in,
 };
 
 use super::Parts;
@@ -262,7 +262,7 @@ fn within(py: Attached<'_>, base: &Base, cell: &ObjCell, f: impl FnOnce() -> PyR
     if let Some(context) = cell.get(py) {
         return run_in(py, &context, f);
     }
-    let (result, left) = run_bare(py, &base.owner.payload().spare_context, f)?;
+    let (result, left) = Stay::new(&base.owner.payload().spare_context).run(py, f)?;
     if let Some(context) = left.filter(|_| !base.is_lost()) {
         cell.set(py, context);
     }
