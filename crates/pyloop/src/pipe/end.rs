@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use evloop::Interest;
 use pyrt::{Attached, Borrowed, Fault, Guarded, Instance, Kind, Owned, PyResult, confined};
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use crate::transport::{Base, Origin, Parts, Sink, Transport, os_error};
@@ -51,8 +51,7 @@ impl Pipe {
         if !matches!(kind, FileType::Fifo | FileType::Socket | FileType::CharacterDevice) {
             return Err(Kind::ValueError.raise(py, refused));
         }
-        let flags = rustix::fs::fcntl_getfl(fd).map_err(raise)?;
-        rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK).map_err(raise)?;
+        rustix::io::ioctl_fionbio(fd, true).map_err(raise)?;
         let own = rustix::io::fcntl_dupfd_cloexec(fd, LOWEST).map_err(raise)?;
         let duplicate = own.as_fd().as_raw_fd();
         Ok((Self { own: Guarded::new(Duplicate { fd: Some(own) }), number, kind }, duplicate))
