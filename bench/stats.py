@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from model import Better
 from results import ArmResult, RowResult
 
-CLOSE = 1.1
-"""A row is close when neither is better by more than this."""
-
 
 @dataclass(frozen=True)
 class Summary:
@@ -44,8 +41,8 @@ class Verdict:
 
     @property
     def close(self) -> bool:
-        """A few rounds do not tell who is ahead, unless all of them end alike, as those of counts do."""
-        return 1 / CLOSE <= self.ratio <= CLOSE and self.rounds.low != self.rounds.high
+        """The rounds do not tell who is ahead: some end one way, some the other. Equal counts are level."""
+        return self.overlap and self.rounds.low != self.rounds.high
 
     @property
     def ahead(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import hotspots
 import pytest
@@ -84,33 +85,37 @@ def test_an_arm_that_gives_no_number_is_left_out_with_its_reason() -> None:
     assert (row["arms"], row["lacking"]) == ([], {"ours": "failed: wrong result"})
 
 
-def rivals(id: str, ours: str, peer: str) -> Case:
-    def arm(name: str, value: str) -> Arm:
-        line = f"dict(topic='posts', value={value}, cpu_seconds=1)"
-        text = f"import json, random; print(json.dumps({line}))"
-        return Arm(name, name, (sys.executable, "-c", text))
+def rivals(folder: Path, id: str, *ours: int) -> Case:
+    """Ours gives these numbers in turn, its peer always 100."""
+    state = folder / id
+    text = f"""
+import json, pathlib
+state = pathlib.Path({str(state)!r})
+left = json.loads(state.read_text()) if state.exists() else {list(ours)}
+state.write_text(json.dumps(left[1:] + left[:1]))
+print(json.dumps(dict(topic="posts", value=left[0], cpu_seconds=1)))
+"""
+    peer = "import json; print(json.dumps(dict(topic='posts', value=100, cpu_seconds=1)))"
+    arms = tuple(Arm(n, n, (sys.executable, "-c", t)) for n, t in (("ours", text), ("peer", peer)))
+    return Case(id=id, topic="posts", arms=arms, metrics=(Metric(f"the {id} row", "posts/s", "higher"),))
 
-    metrics = (Metric(f"the {id} row", "posts/s", "higher"),)
-    return Case(id=id, topic="posts", arms=(arm("ours", ours), arm("peer", peer)), metrics=metrics)
 
-
-def test_what_is_close_gets_more_rounds_whoever_is_ahead_and_all_of_them_count() -> None:
-    noise = "random.uniform(0.999, 1.001)"
+def test_what_is_close_gets_more_rounds_whoever_is_ahead_and_all_of_them_count(tmp_path: Path) -> None:
     cases = (
-        rivals("just ahead", f"102 * {noise}", "100"),
-        rivals("just behind", f"98 * {noise}", "100"),
-        rivals("far ahead", f"200 * {noise}", "100"),
-        rivals("far behind", f"50 * {noise}", "100"),
-        rivals("counted", "1", "1"),
+        rivals(tmp_path, "rather ahead", 99, 140),
+        rivals(tmp_path, "rather behind", 101, 60),
+        rivals(tmp_path, "ahead", 101, 102),
+        rivals(tmp_path, "behind", 99, 98),
+        rivals(tmp_path, "counted", 100),
     )
     suite = Suite("fake", "A suite", "ours", (Topic("posts", "Posts", ""),), cases, build=lambda: None)
     result, _ = run.run_suite(suite, [], rounds=2, quick=False)
     assert result["more"] == 2 * run.CLOSER
     assert {row["id"]: [len(arm["samples"]) for arm in row["arms"]] for row in result["rows"]} == {
-        "just ahead": [8, 8],
-        "just behind": [8, 8],
-        "far ahead": [2, 2],
-        "far behind": [2, 2],
+        "rather ahead": [8, 8],
+        "rather behind": [8, 8],
+        "ahead": [2, 2],
+        "behind": [2, 2],
         "counted": [2, 2],
     }
     result, _ = run.run_suite(suite, [], rounds=2, quick=True)
