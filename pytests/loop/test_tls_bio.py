@@ -9,6 +9,7 @@ import os
 import ssl
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -301,6 +302,57 @@ def test_the_peer_can_begin_with_a_large_write_if_the_turn_has_nothing_else(
             assert bytes(protocol.data) == b"first" + sent
             if isinstance(loop, erlang.ErlangEventLoop):
                 assert written == ([49, 49, 49, 57] if alone else [205])
+            secure.close()
+            await protocol.lost
+
+    run(main())
+
+
+class Below(asyncio.Transport):
+    """A transport of others, which passes on what it is given and has something to say in between."""
+
+    _start_tls_compatible = True
+
+    def __init__(self, wire: asyncio.Transport) -> None:
+        super().__init__()
+        self.wire = wire
+        self.between: list[Callable[[], None]] = []
+        self.written: list[int] = []
+
+    def write(self, data: Any) -> None:
+        self.wire.write(data)
+        self.written.append(len(data) // 1000)
+        if self.between:
+            self.between.pop()()
+
+    def __getattribute__(self, name: str) -> Any:
+        own = ("wire", "between", "written", "write", "_start_tls_compatible", "__class__")
+        return object.__getattribute__(self, name) if name in own else getattr(self.wire, name)
+
+
+def test_a_transport_of_others_that_writes_meanwhile_does_not_come_in_between(
+    run: Any, certificates: Certificates
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving(echo, certificates.server()) as port:
+            wire, protocol = await loop.create_connection(Recorder, HOST, port)
+            below = Below(wire)
+            secure = await loop.start_tls(below, protocol, certificates.client(), server_hostname="localhost")
+            assert secure is not None
+            sent = os.urandom(200 * 1024)
+            # After that nothing else is on its way.
+            secure.write(b"first")
+            while len(protocol.data) < 5:
+                await asyncio.sleep(0)
+            await turns(3)
+            below.between.append(lambda: secure.write(b"last"))
+            below.written.clear()
+            secure.write(sent)
+            while len(protocol.data) < len(sent) + 9:
+                await asyncio.sleep(0)
+            assert bytes(protocol.data) == b"first" + sent + b"last"
+            assert below.written == [205, 0]
             secure.close()
             await protocol.lost
 

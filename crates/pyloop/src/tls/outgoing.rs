@@ -74,7 +74,7 @@ impl SslProtocol {
         size: usize,
     ) -> PyResult<()> {
         let mut done = 0;
-        while size - done > 2 * PIECE && data.is_exact_bytes() && self.peer_may_begin() {
+        while size - done > 2 * PIECE && data.is_exact_bytes() && self.peer_may_begin(py) {
             let piece = part_of(py, data, done, done + PIECE)?;
             let count = self.encrypt(py, piece.borrow())?.unwrap_or(0);
             done += count;
@@ -99,10 +99,12 @@ impl SslProtocol {
     }
 
     /// Whether the peer is to be sent a part while this thread encrypts the next one: where others wait for their turn, a system call
-    /// less for each is worth more.
+    /// less for each is worth more. And a transport of others might write to this one between two parts.
     #[inline]
-    fn peer_may_begin(&self) -> bool {
-        !self.phases.wire_full.load(Relaxed) && self.owner.held.is_alone()
+    fn peer_may_begin(&self, py: Attached<'_>) -> bool {
+        !self.phases.wire_full.load(Relaxed)
+            && self.owner.held.is_alone()
+            && self.wire.is_ours(py, &self.native)
     }
 
     /// Rare: something has to come from the peer first.

@@ -60,6 +60,12 @@ impl Wire {
         }
     }
 
+    /// Whether it is one of our own.
+    #[inline]
+    pub(super) fn is_ours(&self, py: Attached<'_>, native: &Native) -> bool {
+        self.transport.get(py).is_some_and(|transport| native.stream.transport.is_exact(&transport))
+    }
+
     pub(super) fn pause_reading(&self, py: Attached<'_>, part: &Part) -> PyResult<()> {
         match self.transport.get(py) {
             Some(transport) => transport.call_method0(py, &part.names.pause_reading).map(drop),
