@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, TypeVarTuple
 
 from . import _native, _tasks
+from ._executor import Executors
 from ._secure import Secure
 from ._sock import Sockets
 from ._subprocess import Subprocesses
@@ -26,7 +27,7 @@ _tasks.quicken_all()
 _HAS_SETUP = sys.version_info >= (3, 13)
 
 
-class ErlangEventLoop(_native.Loop, Sockets, Secure, Transports, Subprocesses):
+class ErlangEventLoop(_native.Loop, Sockets, Secure, Transports, Subprocesses, Executors):
     """An asyncio event loop with its hot path in Rust. Any number of them, each on a thread of its own."""
 
     # What asyncio's loops set. With slots the dict stays unmade, and calls of methods are specialised.

@@ -1,11 +1,15 @@
 """Owns what we use of asyncio that has no public name: the stdlib's loop, and types for its inner parts."""
 
-from asyncio import BaseEventLoop, SelectorEventLoop, events
-from collections.abc import AsyncGenerator, Awaitable
+from asyncio import BaseEventLoop, SelectorEventLoop, events, futures
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
 create_task = BaseEventLoop.create_task
 """For tasks that a factory makes."""
+
+convert_exception: Callable[[BaseException], BaseException] = futures._convert_future_exc  # type: ignore[attr-defined]
+"""What an exception of `concurrent.futures` is called in asyncio."""
 
 ThreadSafeHandle: type = getattr(events, "_ThreadSafeHandle", events.Handle)
 """What `call_soon_threadsafe` returns; a class of its own since 3.14."""
@@ -17,7 +21,9 @@ class StdlibLoop(SelectorEventLoop):
     if TYPE_CHECKING:
         _csock: Any
         _ssock: Any
+        _debug: bool
         _internal_fds: int
+        _default_executor: Executor | None
         _current_handle: events.Handle | None
 
         def __init__(self, selector: Any) -> None: ...
@@ -26,7 +32,10 @@ class StdlibLoop(SelectorEventLoop):
         def _watch_pid(self, pid: int, transport: Any, /) -> bool: ...
         async def _ensure_resolved(self, address: Any, **hints: Any) -> Any: ...
         def _sock_connect_to(self, sock: Any, address: Any, /) -> Awaitable[None]: ...
+        def _check_closed(self) -> None: ...
         def _check_running(self) -> None: ...
+        def _check_callback(self, callback: Any, method: str) -> None: ...
+        def _check_default_executor(self) -> None: ...
         def _run_forever_setup(self) -> None: ...
         def _run_forever_cleanup(self) -> None: ...
         def _set_coroutine_origin_tracking(self, enabled: bool) -> None: ...
