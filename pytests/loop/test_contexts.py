@@ -141,6 +141,8 @@ def test_a_handler_of_signals_runs_in_the_context_of_whoever_runs_the_loop(loop:
         def kill() -> None:
             asked.acquire()
             os.kill(os.getpid(), signal.SIGUSR1)
+            # A signal that comes right before the wait does not end it.
+            loop.call_soon_threadsafe(gc.isenabled)
 
         killer = threading.Thread(target=kill)
         killer.start()
