@@ -3,11 +3,8 @@
 import asyncio
 import contextvars
 import gc
-import os
-import signal
 import socket
 import sys
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -126,39 +123,6 @@ def test_whoever_runs_the_loop_is_in_their_own_context_afterwards(loop: Loop, en
     after = {"stop": [1], "raise": [reported, 1], "exit": []}[end]
     assert seen == [0, 0, 0, None, *after]
     loop.run_until_complete(asyncio.sleep(0))
-
-
-def test_a_handler_of_signals_runs_in_the_context_of_whoever_runs_the_loop(loop: Loop) -> None:
-    def killed(_signal: int, _frame: object) -> None:
-        NUMBER.set(NUMBER.get() + 1)
-        loop.call_soon_threadsafe(loop.stop)
-
-    def run() -> int:
-        NUMBER.set(1)
-        asked = threading.Lock()
-        asked.acquire()
-
-        def kill() -> None:
-            asked.acquire()
-            os.kill(os.getpid(), signal.SIGUSR1)
-            # A signal that comes right before the wait does not end it.
-            loop.call_soon_threadsafe(gc.isenabled)
-
-        killer = threading.Thread(target=kill)
-        killer.start()
-        # Several without variables, then nothing: the loop waits when the signal comes, or is about to. None
-        # of them is Python code, which would run the handler where it is.
-        for callback in (gc.isenabled, gc.isenabled, asked.release):
-            contextvars.Context().run(loop.call_soon, callback)
-        loop.run_forever()
-        killer.join()
-        return NUMBER.get()
-
-    before = signal.signal(signal.SIGUSR1, killed)
-    try:
-        assert contextvars.Context().run(run) == 2
-    finally:
-        signal.signal(signal.SIGUSR1, before)
 
 
 async def test_callbacks_with_and_without_variables_take_turns(loop: Loop) -> None:

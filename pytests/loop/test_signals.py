@@ -1,6 +1,8 @@
 """Owns signals: handlers of the loop, Ctrl-C, and the wake-up of a loop that waits."""
 
 import asyncio
+import contextvars
+import gc
 import os
 import signal
 import threading
@@ -11,6 +13,8 @@ import erlang
 import pytest
 
 pytestmark = pytest.mark.own_process
+
+NUMBER: contextvars.ContextVar[int] = contextvars.ContextVar("number")
 
 
 def test_a_signal_handler_is_called_and_removed(loop: AbstractEventLoop) -> None:
@@ -71,3 +75,36 @@ def test_a_handler_written_in_python_runs_while_the_loop_waits(loop: AbstractEve
     finally:
         signal.signal(signal.SIGUSR2, before)
     assert len(got) == 1 and got[0] - start < 0.4
+
+
+def test_a_handler_of_signals_runs_in_the_context_of_whoever_runs_the_loop(loop: AbstractEventLoop) -> None:
+    def killed(_signal: int, _frame: object) -> None:
+        NUMBER.set(NUMBER.get() + 1)
+        loop.call_soon_threadsafe(loop.stop)
+
+    def run() -> int:
+        NUMBER.set(1)
+        asked = threading.Lock()
+        asked.acquire()
+
+        def kill() -> None:
+            asked.acquire()
+            os.kill(os.getpid(), signal.SIGUSR1)
+            # A signal that comes right before the wait does not end it.
+            loop.call_soon_threadsafe(gc.isenabled)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        # Several without variables, then nothing: the loop waits when the signal comes, or is about to. None
+        # of them is Python code, which would run the handler where it is.
+        for callback in (gc.isenabled, gc.isenabled, asked.release):
+            contextvars.Context().run(loop.call_soon, callback)
+        loop.run_forever()
+        killer.join()
+        return NUMBER.get()
+
+    before = signal.signal(signal.SIGUSR1, killed)
+    try:
+        assert contextvars.Context().run(run) == 2
+    finally:
+        signal.signal(signal.SIGUSR1, before)
