@@ -1,6 +1,7 @@
 """Datagram transports themselves: what they are and say, addresses in every form, bursts, queues, ends."""
 
 import asyncio
+import contextlib
 import contextvars
 import gc
 import socket
@@ -222,6 +223,26 @@ async def test_answers_find_their_peers(loop: Loop) -> None:
         peer.close()
     transport.close()
     await protocol.lost
+
+
+async def test_senders_by_the_hundred_keep_their_names(loop: Loop, column: str) -> None:
+    """More than are remembered, the first of them twice."""
+    one = await endpoint(loop, local_addr=(LOCAL, 0))
+    there = one[0].get_extra_info("sockname")
+    named: dict[bytes, Any] = {}
+    again = 0
+    with contextlib.ExitStack() as open_ones:
+        peers = [open_ones.enter_context(plain()) for _ in range(400)]
+        for peer in [*peers, *reversed(peers), *peers[:20], *peers[:20]]:
+            name = peer.getsockname()
+            peer.sendto(b"%d" % name[1], there)
+            data, address = await one[1].received.get()
+            assert (data, address) == (b"%d" % name[1], name)
+            again += named.get(data) is address
+            named[data] = address
+    if column == "ours":
+        assert again > 30, "names are made anew"
+    await close(one)
 
 
 async def test_others_than_the_last_are_sent_to_as_well(loop: Loop) -> None:

@@ -1,7 +1,7 @@
 //! `Peers`: addresses in Python's form and in the kernel's. Lives in a transport, under its guard; runs no Python code.
 //!
 //! Who sent last and who was sent to last are remembered with both forms. A server that answers hands back the very object it
-//! was given, so nothing is looked up; and a peer that sends again costs no new object.
+//! was given, so nothing is looked up; and a peer that sends again costs no new object, also if others did in between.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
@@ -21,17 +21,19 @@ pub(super) struct Peer {
 // SAFETY: a reference, and plain memory.
 unsafe impl pyrt::Confined for Peer {}
 
-/// Who sent last, and who was sent to last.
+/// Who sent last, who was sent to last, and what those who sent lately are called.
 #[derive(Default)]
 pub(super) struct Peers {
     from: Option<Peer>,
     to: Option<Peer>,
+    names: Names,
 }
 
-confined!(Peers { from, to });
+confined!(Peers { from, to, names });
 
 impl Traverse for Peers {
     fn traverse(&self, visit: &mut Visit<'_>) -> Visited {
+        // The other names are made here, of a str and an int, which refer to nothing.
         [&self.from, &self.to].into_iter().flatten().try_for_each(|peer| peer.name.traverse(visit))
     }
 }
@@ -47,16 +49,28 @@ impl Peers {
             .map(|peer| &peer.address)
     }
 
-    /// The name of a sender, if it is the same as last time.
+    /// The name of a sender, if it has sent before. It is the last one from now on; who was it before comes back, to be dropped
+    /// outside of the guard.
     #[inline]
-    pub(super) fn known(&self, py: Attached<'_>, address: &SocketAddrAny) -> Option<Owned> {
-        self.from.as_ref().filter(|peer| peer.address == *address).map(|peer| peer.name.clone_ref(py))
+    pub(super) fn recognise(
+        &mut self,
+        py: Attached<'_>,
+        address: &SocketAddrAny,
+    ) -> Option<(Owned, Option<Peer>)> {
+        if let Some(last) = self.from.as_ref().filter(|peer| peer.address == *address) {
+            return Some((last.name.clone_ref(py), None));
+        }
+        let name = self.names.get(py, address)?;
+        let peer = Peer { address: address.clone(), name: name.clone_ref(py) };
+        Some((name, self.from.replace(peer)))
     }
 
-    /// Remembers a sender. What was remembered before comes back, to be dropped outside of the guard.
+    /// Remembers a sender. What was remembered before comes back, likewise.
     #[must_use = "to be dropped outside of the guard"]
-    pub(super) fn sent(&mut self, peer: Peer) -> Option<Peer> {
-        self.from.replace(peer)
+    pub(super) fn sent(&mut self, py: Attached<'_>, peer: Peer) -> (Option<Peer>, Option<Owned>) {
+        // Who is alone needs no table.
+        let forgotten = if self.from.is_some() { self.names.put(py, &peer) } else { None };
+        (self.from.replace(peer), forgotten)
     }
 
     /// Remembers one who was sent to, likewise.
@@ -64,6 +78,64 @@ impl Peers {
     pub(super) fn sent_to(&mut self, peer: Peer) -> Option<Peer> {
         self.to.replace(peer)
     }
+}
+
+/// A name, and the address it is for.
+struct Named {
+    number: u64,
+    name: Owned,
+}
+
+confined!(Named { number, name });
+
+/// Names by address, for IPv4. Two that have the same place take turns.
+#[derive(Default)]
+struct Names {
+    places: Vec<Option<Named>>,
+}
+
+confined!(Names { places });
+
+impl Names {
+    const BITS: u32 = 8;
+
+    #[inline]
+    fn get(&self, py: Attached<'_>, address: &SocketAddrAny) -> Option<Owned> {
+        if self.places.is_empty() {
+            return None;
+        }
+        let number = number_of(address)?;
+        match self.places.get(Self::place(number)) {
+            Some(Some(known)) if known.number == number => Some(known.name.clone_ref(py)),
+            _ => None,
+        }
+    }
+
+    /// Who had the place comes back.
+    fn put(&mut self, py: Attached<'_>, peer: &Peer) -> Option<Owned> {
+        let number = number_of(&peer.address)?;
+        if self.places.is_empty() {
+            self.places.resize_with(1 << Self::BITS, || None);
+        }
+        let place = self.places.get_mut(Self::place(number))?;
+        place.replace(Named { number, name: peer.name.clone_ref(py) }).map(|before| before.name)
+    }
+
+    /// Neighbours, as ports given out in turn are, get different places (Knuth's multiplicative hash).
+    #[inline]
+    fn place(number: u64) -> usize {
+        (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - Self::BITS)) as usize
+    }
+}
+
+/// An IPv4 address and its port.
+#[inline]
+fn number_of(address: &SocketAddrAny) -> Option<u64> {
+    if address.address_family() != AddressFamily::INET {
+        return None;
+    }
+    let v4 = SocketAddrV4::try_from(address.clone()).ok()?;
+    Some(u64::from(v4.ip().to_bits()) << 16 | u64::from(v4.port()))
 }
 
 /// An address as Python's sockets tell it.
@@ -84,12 +156,10 @@ pub(crate) fn name_of(py: Attached<'_>, address: &SocketAddrAny) -> PyResult<Own
 
 /// [`name_of`], but for IPv4 a number, a fifth as large: [`full_name`] makes a name of it.
 pub(crate) fn small_name(py: Attached<'_>, address: &SocketAddrAny) -> PyResult<Owned> {
-    if address.address_family() == AddressFamily::INET {
-        if let Ok(v4) = SocketAddrV4::try_from(address.clone()) {
-            return Owned::uint(py, u64::from(v4.ip().to_bits()) << 16 | u64::from(v4.port()));
-        }
+    match number_of(address) {
+        Some(number) => Owned::uint(py, number),
+        None => name_of(py, address),
     }
-    name_of(py, address)
 }
 
 /// The name behind one that was kept small; any other as it is.

@@ -97,12 +97,13 @@ impl DatagramTransport {
     #[inline]
     fn name(&self, py: Attached<'_>, sender: Option<SocketAddrAny>) -> PyResult<Owned> {
         let Some(address) = sender else { return Ok(Owned::none(py)) };
-        if let Some(name) = self.peers.with(py, |peers| peers.known(py, &address))? {
+        // The guard is left before anything is dropped.
+        if let Some((name, _forgotten)) = self.peers.with(py, |peers| peers.recognise(py, &address))? {
             return Ok(name);
         }
         let name = name_of(py, &address)?;
         let peer = Peer { address, name: name.clone_ref(py) };
-        drop(self.peers.with(py, |peers| peers.sent(peer))?);
+        drop(self.peers.with(py, |peers| peers.sent(py, peer))?);
         Ok(name)
     }
 
