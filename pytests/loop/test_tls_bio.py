@@ -6,10 +6,12 @@ on ours.
 import asyncio
 import gc
 import os
+import socket
 import ssl
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,11 @@ import erlang
 import programs
 import pytest
 from peers import turns
-from secure import BOTH, HOST, Recorder, connect, echo, serving
+from secure import BOTH, HOST, Recorder, connect, echo, peer, serving
 from tls import Certificates
 
 IN_THE_VM = "erlang._bridge" in sys.modules
+HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
 SIZES = (1, 16384, 16385, 100_000, 300_000)
 
 
@@ -211,6 +214,159 @@ def test_the_application_may_read_and_write_by_the_ssl_object(run: Any, certific
             await protocol.lost
 
     run(main())
+
+
+@pytest.mark.skipif(ssl.OPENSSL_VERSION_INFO < (3,), reason="memory BIOs, up to OpenSSL 1.1")
+def test_data_passes_the_ssl_object_by_only_while_nobody_else_has_it(
+    run: Any, certificates: Certificates
+) -> None:
+    async def main() -> None:
+        async with serving(echo, certificates.server()) as port:
+            transport, protocol = await connect(Recorder, port, certificates.client())
+            wanted = b""
+
+            async def exchange() -> None:
+                nonlocal wanted
+                for size in SIZES:
+                    wanted += (sent := os.urandom(size))
+                    transport.write(sent)
+                while len(protocol.data) < len(wanted):
+                    await asyncio.sleep(0)
+                assert bytes(protocol.data) == wanted
+
+            def is_direct() -> bool:
+                return bool(getattr(transport._ssl_protocol, "_direct", False))
+
+            possible = is_direct()
+            assert possible == (HAS_GIL and isinstance(asyncio.get_running_loop(), erlang.ErlangEventLoop))
+            await exchange()
+            kept = transport.get_extra_info("ssl_object")
+            assert not is_direct()
+            await exchange()
+            inner = kept._sslobj
+            del kept
+            assert not is_direct()
+            await exchange()
+            method = inner.read
+            del inner
+            assert not is_direct()
+            await exchange()
+            del method
+            assert is_direct() == possible
+            await exchange()
+            transport.close()
+            await protocol.lost
+
+    run(main())
+
+
+def test_who_listens_to_all_messages_may_fail(certificates: Certificates) -> None:
+    async def main() -> Any:
+        heard: list[str] = []
+        enough = False
+
+        def listen(connection: Any, direction: str, *_: Any) -> None:
+            heard.append(direction)
+            if enough and direction == "read":
+                raise LookupError("heard enough")
+
+        context = certificates.client()
+        context._msg_callback = listen  # type: ignore[attr-defined]
+        async with serving(echo, certificates.server()) as port:
+            transport, protocol = await connect(Recorder, port, context)
+            transport.write(b"first")
+            await protocol.some
+            enough = True
+            transport.write(b"second")
+            await asyncio.wait_for(protocol.lost, 20)
+            del protocol.transport
+        return protocol.events, bytes(protocol.data), type(protocol.reason), heard
+
+    outcomes = {}
+    for name, factory in BOTH.items():
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.get_loop().set_exception_handler(lambda *_: None)
+            outcomes[name] = runner.run(main())
+    assert outcomes["ours"] == outcomes["stdlib"]
+    assert outcomes["ours"][1:3] == (b"first", LookupError)
+
+
+class Server:
+    """A blocking peer by hand, so that what is on the wire can be spoiled."""
+
+    def __init__(self, connection: socket.socket, context: ssl.SSLContext) -> None:
+        self.connection = connection
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.secure = context.wrap_bio(self.incoming, self.outgoing, server_side=True)
+        while True:
+            try:
+                self.secure.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                self.flush()
+                self.incoming.write(connection.recv(65536))
+        self.secure.write(b"hello")
+        self.flush()
+
+    def flush(self) -> None:
+        self.connection.sendall(self.outgoing.read())
+
+    def record(self, data: bytes) -> bytes:
+        """What would go over the wire."""
+        self.secure.write(data)
+        return self.outgoing.read()
+
+
+def spoiled(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+def spoils_a_record(server: Server) -> None:
+    server.connection.sendall(server.record(b"fine") + spoiled(server.record(b"not fine")))
+
+
+def raises_an_alarm(server: Server) -> None:
+    server.incoming.write(spoiled(server.connection.recv(65536)))
+    with suppress(ssl.SSLError):
+        server.secure.read()
+    server.flush()
+
+
+def says_goodbye(server: Server) -> None:
+    with suppress(ssl.SSLWantReadError):
+        server.secure.unwrap()
+    server.flush()
+
+
+def says_something_else(server: Server) -> None:
+    server.connection.sendall(server.record(b"fine") + b"HTTP/1.1 400 Bad Request")
+
+
+@pytest.mark.parametrize("act", [spoils_a_record, raises_an_alarm, says_goodbye, says_something_else])
+def test_what_goes_wrong_is_told_as_by_the_stdlib(
+    certificates: Certificates, act: Callable[[Server], None]
+) -> None:
+    context = certificates.server()
+
+    def work(connection: socket.socket) -> None:
+        act(Server(connection, context))
+        with suppress(OSError):
+            while connection.recv(65536):
+                pass
+
+    async def main(port: int) -> Any:
+        transport, protocol = await connect(Recorder, port, certificates.client())
+        await protocol.some
+        transport.write(b"x")
+        await protocol.lost
+        del protocol.transport
+        return protocol.events, bytes(protocol.data), type(protocol.reason), str(protocol.reason)
+
+    outcomes = {}
+    for name, factory in BOTH.items():
+        with peer(work) as port, asyncio.Runner(loop_factory=factory) as runner:
+            outcomes[name] = runner.run(main(port))
+    assert outcomes["ours"] == outcomes["stdlib"]
 
 
 def test_what_comes_in_pieces_while_nobody_reads_is_kept_in_order(

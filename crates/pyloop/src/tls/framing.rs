@@ -86,10 +86,10 @@ impl Framing {
         self.lost || self.unread > 0
     }
 
-    /// How many bytes the complete records decrypt to at most, if there are any, and whether it is a single one.
+    /// How many bytes the complete records decrypt to at most, if there are any.
     #[inline]
-    pub(crate) fn expected(&self) -> Option<(usize, bool)> {
-        (self.unread > 0 && !self.lost && self.bodies > 0).then_some((self.bodies, self.unread == 1))
+    pub(crate) fn expected(&self) -> Option<usize> {
+        (self.unread > 0 && !self.lost && self.bodies > 0).then_some(self.bodies)
     }
 
     /// Whether some of `pending` bytes that nobody has read yet belong to a record that is complete.
@@ -156,17 +156,17 @@ mod tests {
         let mut framing = Framing::default();
         assert_eq!(framing.expected(), None);
         framing.feed(&record(23, 9));
-        assert_eq!(framing.expected(), Some((9, true)));
+        assert_eq!(framing.expected(), Some(9));
         // The beginning of another one does not count, its end does.
         let second = record(23, 70);
         let (start, end) = second.split_at(30);
         framing.feed(start);
-        assert_eq!(framing.expected(), Some((9, true)));
+        assert_eq!(framing.expected(), Some(9));
         framing.feed(end);
-        assert_eq!(framing.expected(), Some((79, false)));
+        assert_eq!(framing.expected(), Some(79));
         // Which of them was read is not known.
         framing.read_one();
-        assert_eq!(framing.expected(), Some((79, true)));
+        assert_eq!(framing.expected(), Some(79));
         framing.read_one();
         assert_eq!(framing.expected(), None);
         framing.feed(&record(23, 0));

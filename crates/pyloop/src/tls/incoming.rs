@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use pyrt::{Attached, Borrowed, Buffer, Instance, Owned, PyResult, Room};
 
-use super::aim::Aim;
 use super::phase::Phase;
 use super::protocol::SslProtocol;
 use super::window::{SIZE, Window};
@@ -147,8 +146,7 @@ impl SslProtocol {
         let phases = &this.phases;
         if whole && this.engine.is_plain && !phases.inside.load(Relaxed) {
             match this.framing.with(py, |framing| framing.expected())? {
-                Some((size, true)) => return Self::read_record(py, this, size),
-                Some((size, false)) if size <= SIZE => return Self::read_records(py, this, size),
+                Some(size) if size <= SIZE => return Self::read_records(py, this, size),
                 _ => {}
             }
         }
@@ -190,28 +188,14 @@ impl SslProtocol {
         if closed { Self::peer_closed(py, this) } else { Ok(()) }
     }
 
-    /// The only record there is, by far the most common case: straight into the `bytes` that the application gets.
-    fn read_record(py: Attached<'_>, this: Instance<'_, Self>, size: usize) -> PyResult<()> {
-        let Some(data) = this.engine.read_new(py, this.part(), size)? else { return Ok(()) };
-        let count = data.to_bytes(py)?.len();
-        if count == 0 {
-            return Self::peer_closed(py, this);
-        }
-        let more = this.is_readable_still(py, count, size)?;
-        Self::hand_over(py, this, &data)?;
-        if more { Self::go_on_soon(py, this) } else { Ok(()) }
-    }
-
-    /// Several records, one after the other into one `bytes`.
+    /// Whole records, one after the other into one `bytes`, which the application gets.
     fn read_records(py: Attached<'_>, this: Instance<'_, Self>, size: usize) -> PyResult<()> {
-        let aim = this.owner.tls.aim(py, &this.part().aim)?;
         let mut room = Room::new(py, size)?;
         let mut filled = 0;
         let mut closed = false;
         let mut more = true;
         while more && filled < size {
-            let read = |buffer: Borrowed<'_>| this.engine.read(py, this.part(), 0, buffer);
-            match Aim::at(aim.instance(), &mut room, filled, read)? {
+            match this.engine.read_into(py, this.part(), &this.owner.tls, &mut room, filled)? {
                 None => {
                     this.phases.inside.store(false, Relaxed);
                     more = false;

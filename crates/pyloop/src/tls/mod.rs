@@ -14,20 +14,23 @@
 //!
 //!   line       the bytes between OpenSSL and the wire              bio       by which OpenSSL reads and writes them
 //!   openssl    the functions of the OpenSSL that `_ssl` uses       caught    which `SSL` was made by a call of `wrap_bio`
+//!   direct     that `SSL`, called without its object
 //! ```
 //!
-//! Behaviour is defined by the stdlib's `asyncio.sslproto` of the Python at hand. Three things are done with less:
+//! Behaviour is defined by the stdlib's `asyncio.sslproto` of the Python at hand. Four things are done with less:
 //!
 //! - `SSLWantReadError` costs microseconds to make. The ends of records are known here, so the SSL object is asked to read
 //!   only when a whole record is there.
 //! - What the application writes while it is handed data leaves with one write when it returns.
 //! - OpenSSL reads what came where it lies, and what it writes is sent from where it put it: a BIO of ours takes the place of
 //!   the two memory BIOs, where OpenSSL can be reached.
+//! - It reads and writes data without the SSL object in between, where nobody else has that.
 
 mod aim;
 mod app;
 mod bio;
 mod caught;
+mod direct;
 mod engine;
 mod framing;
 mod handshake;

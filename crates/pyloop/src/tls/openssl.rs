@@ -55,6 +55,8 @@ functions! {
         unsafe extern "C" fn(c_int, c_long, *mut c_void, Option<Ex>, *mut c_void, Option<Ex>) -> c_int;
     ssl_get_ex_data = c"SSL_get_ex_data": unsafe extern "C" fn(*const c_void, c_int) -> *mut c_void;
     ssl_set_bio = c"SSL_set_bio": unsafe extern "C" fn(*mut c_void, RawBio, RawBio);
+    ssl_read = c"SSL_read_ex": unsafe extern "C" fn(*mut c_void, *mut c_void, usize, *mut usize) -> c_int;
+    ssl_write = c"SSL_write_ex": unsafe extern "C" fn(*mut c_void, *const c_void, usize, *mut usize) -> c_int;
     bio_new_index = c"BIO_get_new_index": unsafe extern "C" fn() -> c_int;
     bio_meth_new = c"BIO_meth_new": unsafe extern "C" fn(c_int, *const c_char) -> Method;
     bio_meth_set_read = c"BIO_meth_set_read_ex": unsafe extern "C" fn(Method, Read) -> c_int;

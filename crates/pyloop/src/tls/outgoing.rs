@@ -1,6 +1,7 @@
 //! From the application to the wire.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use pyrt::{Attached, Borrowed, Instance, Kind, Owned, PyResult, Traverse, Visit, Visited, confined};
@@ -75,8 +76,7 @@ impl SslProtocol {
     ) -> PyResult<()> {
         let mut done = 0;
         while size - done > 2 * PIECE && data.is_exact_bytes() && self.peer_may_begin(py) {
-            let piece = part_of(py, data, done, done + PIECE)?;
-            let count = self.encrypt(py, piece.borrow())?.unwrap_or(0);
+            let count = self.encrypt_part(py, data, done..done + PIECE)?.unwrap_or(0);
             done += count;
             if count < PIECE {
                 self.append_rest(py, data, done, size)?;
@@ -84,9 +84,8 @@ impl SslProtocol {
             }
             self.send_now(py)?;
         }
-        let rest = if done == 0 { None } else { Some(part_of(py, data, done, size)?) };
-        let last = rest.as_ref().map_or(data, |rest| rest.borrow());
-        let count = self.encrypt(py, last)?.unwrap_or(0);
+        let last = if done == 0 { self.encrypt(py, data)? } else { self.encrypt_part(py, data, done..size)? };
+        let count = last.unwrap_or(0);
         if done + count < size {
             self.append_rest(py, data, done + count, size)?;
         }
@@ -120,10 +119,27 @@ impl SslProtocol {
     /// How much of it was taken; nothing if something has to come over the wire first.
     #[inline]
     fn encrypt(&self, py: Attached<'_>, data: Borrowed<'_>) -> PyResult<Option<usize>> {
-        if let Some(line) = self.engine.line() {
-            self.owner.tls.spare_for(py, line)?;
-        }
+        self.collect_in_spare(py)?;
         self.engine.write(py, self.part(), data)
+    }
+
+    /// [`encrypt`](Self::encrypt) for a part of a `bytes`.
+    fn encrypt_part(
+        &self,
+        py: Attached<'_>,
+        data: Borrowed<'_>,
+        which: Range<usize>,
+    ) -> PyResult<Option<usize>> {
+        self.collect_in_spare(py)?;
+        self.engine.write_part(py, self.part(), data, which)
+    }
+
+    #[inline]
+    fn collect_in_spare(&self, py: Attached<'_>) -> PyResult<()> {
+        match self.engine.line() {
+            Some(line) => self.owner.tls.spare_for(py, line),
+            None => Ok(()),
+        }
     }
 
     /// `writelines` of the transport above.
@@ -293,10 +309,4 @@ impl SslProtocol {
         this.phases.wire_full.store(false, Relaxed);
         this.process_outgoing(py, this)
     }
-}
-
-/// A part of a `bytes`, without a copy.
-fn part_of(py: Attached<'_>, data: Borrowed<'_>, from: usize, to: usize) -> PyResult<Owned> {
-    let view = Owned::memoryview(py, &data)?;
-    view.get_item(py, &Owned::slice(py, from as isize, to as isize)?)
 }

@@ -17,6 +17,8 @@ interned! {
         // The SSL object, its context and its BIOs.
         wrap_bio,
         inner = "_sslobj",
+        msg_callback = "_msg_callback",
+        keylog_filename,
         read,
         write,
         do_handshake,

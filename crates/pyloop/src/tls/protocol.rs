@@ -165,6 +165,11 @@ impl Class for SslProtocol {
             |_, this| Ok(this.engine.line().is_some()),
             c"Whether OpenSSL reads and writes without memory BIOs.",
         ),
+        Property::<Self>::read(
+            c"_direct",
+            |py, this| Ok(this.engine.is_direct(py)),
+            c"Whether data passes the SSL object by, as nobody else has that.",
+        ),
         Property::<Self>::read(c"_extra", |py, this| Ok(this.extra.clone_ref(py)), c""),
         Property::<Self>::read(
             c"_state",
