@@ -92,9 +92,11 @@ async def test_cancelling_the_answer_cancels_a_call_that_has_not_begun(
 async def test_cancelling_the_call_cancels_the_answer(loop: Loop, kind: type[Call[Any]]) -> None:
     executor = Patient(kind)
     answer = loop.run_in_executor(executor, int)
-    threading.Thread(target=executor.calls[0].cancel).start()
+    thread = threading.Thread(target=executor.calls[0].cancel)
+    thread.start()
     with pytest.raises(asyncio.CancelledError):
         await answer
+    thread.join()
 
 
 async def test_the_result_of_a_call_that_was_given_up_is_dropped(loop: Loop) -> None:
