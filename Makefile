@@ -122,8 +122,10 @@ test-vm: setup ## programs in the Erlang VM: the tour, the manual, and numpy
 test-programs: setup ## real programs, the guides' examples and a soak, on our loop
 	tools/test_env.sh python -m pytest pytests/programs pytests/seeds pytests/docs pytests/soak
 
+# File by file: the `close()` of uvloop can wait for ever, where no signal gets through.
 report-uvloop: setup ## the same on uvloop: a report, which fails nothing
-	-LOOPS=uvloop tools/test_env.sh python -m pytest pytests/loop -rxX
+	@for file in pytests/loop/test_*.py; do LOOPS=uvloop LOOP_TEST_LIMIT=10 timeout 60 tools/test_env.sh python -m pytest -q -rxX -k uvloop $$file; \
+	    case $$? in 0 | 5) ;; *) echo "$$file: not to its end" ;; esac; done
 
 test-install: setup ## pip install into a fresh environment, and a web server on it
 	tools/test_install.sh

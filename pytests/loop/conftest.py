@@ -102,6 +102,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 FAILED = pytest.StashKey[bool]()
+ABANDONED: list[asyncio.AbstractEventLoop] = []
+"""uvloop's, of tests that broke off: its `close()` waits for ever for what they have left open."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -194,6 +196,9 @@ def loop(request: pytest.FixtureRequest, errors: Errors, limit: None) -> Iterato
     if watched:
         loop.set_exception_handler(lambda _, context: errors.append(context))
     yield loop
+    if column == "uvloop" and request.node.stash.get(FAILED, True):
+        ABANDONED.append(loop)
+        return
     left = [] if loop.is_closed() else list(asyncio.all_tasks(loop))
     if not loop.is_closed():
         for task in left:
