@@ -66,6 +66,8 @@ class SuiteResult(TypedDict):
     rows: list[RowResult]
     more: NotRequired[int]
     """The rounds that rows which were close after the others had beyond those."""
+    many: NotRequired[int]
+    """The rounds that rows of which these did not tell either had on top."""
     reference: NotRequired[str]
     absent: NotRequired[dict[str, str]]
     """Families that were not there at all."""

@@ -13,7 +13,7 @@ import datetime
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import cells
@@ -31,6 +31,8 @@ PARTIAL = ROOT / "build" / "bench"
 _MODULES = (evloop, pyloop, beam, loops, dag, web, parallel)
 CLOSER = 3
 """How many times as many rounds more a case has that is close."""
+OPEN = 8
+"""How many times as many it has on top if these do not tell either."""
 SUITES = {module.SUITE.id: module.SUITE for module in _MODULES}
 
 
@@ -81,16 +83,29 @@ def row_results(cases: Sequence[Case], samples: Samples) -> list[RowResult]:
     return [_row_result(case, metric, samples) for case in cases for metric in case.metrics]
 
 
-def close_cases(suite: Suite, cases: Sequence[Case], samples: Samples) -> list[Case]:
+def doubtful(
+    suite: Suite, cases: Sequence[Case], samples: Samples, doubt: Callable[[stats.Verdict], bool]
+) -> list[Case]:
     """Those of which the rounds so far do not say who is ahead. Whether ours is does not count."""
     return [
         case
         for case in cases
         if any(
-            (found := stats.verdict(row, suite.ours)) is not None and found.close
+            (found := stats.verdict(row, suite.ours)) is not None and doubt(found)
             for row in row_results([case], samples)
         )
     ]
+
+
+def run_more(suite: Suite, cases: Sequence[Case], rounds: int, samples: Samples) -> tuple[int, int]:
+    """More rounds for the cases that are close, and many more for those that stay open. How many."""
+    close = doubtful(suite, cases, samples, lambda found: found.close)
+    more = CLOSER * rounds if close else 0
+    run_rounds(close, more, False, samples)
+    left = doubtful(suite, close, samples, lambda found: found.open)
+    many = OPEN * rounds if left else 0
+    run_rounds(left, many, False, samples)
+    return more, many
 
 
 def add_profiles(suite: Suite, rows: Sequence[RowResult]) -> None:
@@ -137,9 +152,7 @@ def run_suite(suite: Suite, topics: Sequence[str], rounds: int, quick: bool) -> 
     before = machine.load_average()
     started = time.monotonic()
     samples = run_rounds(cases, rounds, quick)
-    doubtful = [] if quick else close_cases(suite, cases, samples)
-    more = CLOSER * rounds if doubtful else 0
-    run_rounds(doubtful, more, quick, samples)
+    more, many = (0, 0) if quick else run_more(suite, cases, rounds, samples)
     rows = row_results(cases, samples)
     seconds = round(time.monotonic() - started)
     load = f"{before} before, {machine.load_average()} after"
@@ -151,6 +164,7 @@ def run_suite(suite: Suite, topics: Sequence[str], rounds: int, quick: bool) -> 
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "rounds": rounds,
         "more": more,
+        "many": many,
         "quick": quick,
         "seconds": seconds,
         "machine": {**machine.describe(), "load (1 min)": load},

@@ -22,6 +22,23 @@ def summarise(samples: Sequence[float]) -> Summary:
     return Summary(statistics.median(samples), min(samples), max(samples))
 
 
+DOUBT = 2 / 2**5
+"""How likely five fair coins are to fall alike."""
+
+
+def middle(samples: Sequence[float]) -> tuple[float, float]:
+    """What the median lies between, as surely as if five rounds had all ended alike.
+
+    A sample is above the median as often as a coin falls on one side, whatever the samples are like: as many
+    of the lowest and the highest can be left out as it would hardly be among.
+    """
+    ordered, count = sorted(samples), len(samples)
+    out, likely = 0, 2 / 2**count
+    while 2 * (out + 1) < count and (likely := likely + 2 * math.comb(count, out + 1) / 2**count) <= DOUBT:
+        out += 1
+    return ordered[out], ordered[-1 - out]
+
+
 @dataclass(frozen=True)
 class Verdict:
     ours: ArmResult
@@ -29,6 +46,8 @@ class Verdict:
     """The ranked peer that ours does worst against."""
     rounds: Summary
     """How many times better ours is than that peer, of each round."""
+    middle: tuple[float, float]
+    """What the median of many more rounds would lie between."""
 
     @property
     def ratio(self) -> float:
@@ -43,6 +62,11 @@ class Verdict:
     def close(self) -> bool:
         """The rounds do not tell who is ahead: some end one way, some the other. Equal counts are level."""
         return self.overlap and self.rounds.low != self.rounds.high
+
+    @property
+    def open(self) -> bool:
+        """Nor do they tell by their numbers."""
+        return self.close and self.middle[0] <= 1 <= self.middle[1]
 
     @property
     def ahead(self) -> bool:
@@ -90,14 +114,17 @@ def verdict(row: RowResult, ours: str) -> Verdict | None:
     mine = by_family.pop(ours, None)
     if mine is None or not by_family:
         return None
-    verdicts = [Verdict(mine, peer, _rounds(mine, peer, row["better"])) for peer in by_family.values()]
+    verdicts = []
+    for peer in by_family.values():
+        ratios = _rounds(mine, peer, row["better"])
+        verdicts.append(Verdict(mine, peer, summarise(ratios), middle(ratios)))
     return min(verdicts, key=lambda found: found.ratio)
 
 
-def _rounds(mine: ArmResult, other: ArmResult, better: Better) -> Summary:
+def _rounds(mine: ArmResult, other: ArmResult, better: Better) -> list[float]:
     """The two were measured in turn."""
     pairs = zip(mine["samples"], other["samples"], strict=False)
-    return summarise([ratio(one, another, better) for one, another in pairs])
+    return [ratio(one, another, better) for one, another in pairs]
 
 
 def against(row: RowResult, family: str, reference: str) -> Summary | None:
@@ -105,7 +132,7 @@ def against(row: RowResult, family: str, reference: str) -> Summary | None:
     by_family = families(row, reference)
     if family not in by_family or reference not in by_family:
         return None
-    return _rounds(by_family[family], by_family[reference], row["better"])
+    return summarise(_rounds(by_family[family], by_family[reference], row["better"]))
 
 
 def geometric_mean(ratios: Iterable[float]) -> float | None:

@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
     try:
         report: Report = module.run(loop, params)
     except NotImplementedError as why:
-        print(f"{name} lacks it: {why}", file=sys.stderr)
+        print(f"{name} lacks it: {why}" if str(why) else f"{name} lacks it", file=sys.stderr)
         return LACKS
     finally:
         loop.close()

@@ -102,24 +102,26 @@ print(json.dumps(dict(topic="posts", value=left[0], cpu_seconds=1)))
 
 def test_what_is_close_gets_more_rounds_whoever_is_ahead_and_all_of_them_count(tmp_path: Path) -> None:
     cases = (
-        rivals(tmp_path, "rather ahead", 99, 140),
-        rivals(tmp_path, "rather behind", 101, 60),
+        rivals(tmp_path, "rather ahead", 99, *[140] * 11),
+        rivals(tmp_path, "rather behind", 101, *[60] * 11),
+        rivals(tmp_path, "open", 99, 140),
         rivals(tmp_path, "ahead", 101, 102),
         rivals(tmp_path, "behind", 99, 98),
         rivals(tmp_path, "counted", 100),
     )
     suite = Suite("fake", "A suite", "ours", (Topic("posts", "Posts", ""),), cases, build=lambda: None)
-    result, _ = run.run_suite(suite, [], rounds=2, quick=False)
-    assert result["more"] == 2 * run.CLOSER
+    result, _ = run.run_suite(suite, [], rounds=3, quick=False)
+    assert (result["more"], result["many"]) == (3 * run.CLOSER, 3 * run.OPEN)
     assert {row["id"]: [len(arm["samples"]) for arm in row["arms"]] for row in result["rows"]} == {
-        "rather ahead": [8, 8],
-        "rather behind": [8, 8],
-        "ahead": [2, 2],
-        "behind": [2, 2],
-        "counted": [2, 2],
+        "rather ahead": [12, 12],
+        "rather behind": [12, 12],
+        "open": [36, 36],
+        "ahead": [3, 3],
+        "behind": [3, 3],
+        "counted": [3, 3],
     }
     result, _ = run.run_suite(suite, [], rounds=2, quick=True)
-    assert result["more"] == 0
+    assert (result["more"], result["many"]) == (0, 0)
     assert all(len(arm["samples"]) == 2 for row in result["rows"] for arm in row["arms"])
 
 

@@ -52,6 +52,42 @@ def test_an_arm_that_does_other_work_is_not_compared_with() -> None:
     assert found.ratio == 2.0
 
 
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    # Of sign tests: of five nothing can be left out, of twenty five at either end.
+    [
+        (1, (0, 0)),
+        (2, (0, 1)),
+        (5, (0, 4)),
+        (6, (0, 5)),
+        (8, (0, 7)),
+        (9, (1, 7)),
+        (20, (5, 14)),
+        (60, (22, 37)),
+    ],
+)
+def test_the_median_lies_between_samples_that_are_not_among_the_ends(
+    count: int, expected: tuple[int, int]
+) -> None:
+    assert stats.middle(range(count)) == expected
+
+
+def test_a_row_is_open_until_the_middle_of_its_rounds_is_on_one_side() -> None:
+    def found(*ours: float) -> stats.Verdict:
+        verdict = stats.verdict(
+            row("higher", arm("evloop", *ours), arm("tokio", *[10] * len(ours))), "evloop"
+        )
+        assert verdict is not None
+        return verdict
+
+    assert found(9, 11, 11, 11, 11).open
+    settled = found(9, 9, *[11] * 18)
+    assert settled.close and not settled.open
+    behind = found(11, 11, *[9] * 18)
+    assert behind.close and not behind.open
+    assert not found(10, 10, 10, 10, 10).open
+
+
 def test_rounds_that_end_differently_are_marked() -> None:
     alike = stats.verdict(row("higher", arm("evloop", 10, 11, 12), arm("tokio", 7, 8, 9)), "evloop")
     mixed = stats.verdict(row("higher", arm("evloop", 9, 11, 12), arm("tokio", 7, 8, 13)), "evloop")
