@@ -245,6 +245,35 @@ async def test_senders_by_the_hundred_keep_their_names(loop: Loop, column: str) 
     await close(one)
 
 
+async def test_the_other_end_of_a_pair_is_sent_to_without_a_name(
+    loop: Loop, column: str, errors: Errors
+) -> None:
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with far:
+        far.setblocking(False)
+        one = await endpoint(loop, sock=near)
+        far.send(b"ask")
+        assert await one[1].received.get() == (b"ask", None)
+        if column == "ours":
+            one[0].sendto(b"answer")
+            one[0].sendto(b"once more", None)
+            assert [far.recv(100), far.recv(100)] == [b"answer", b"once more"]
+            while not one[0].get_write_buffer_size():
+                one[0].sendto(b"fill")
+            sent = len(drain(far))
+            while one[0].get_write_buffer_size():
+                await asyncio.sleep(0)
+            assert sent > 0 and drain(far) == [b"fill"]
+            far.close()
+            one[0].sendto(b"nobody")
+            assert isinstance(await one[1].errors.get(), ConnectionError)
+            await close(one)
+        else:  # stdlib's takes the other end for no peer, as it has no name
+            one[0].sendto(b"answer")
+            assert isinstance(errors.pop()["exception"], TypeError)
+            assert isinstance(await one[1].lost, TypeError)
+
+
 async def test_others_than_the_last_are_sent_to_as_well(loop: Loop) -> None:
     one = await endpoint(loop, local_addr=(LOCAL, 0))
     with plain() as asking, plain() as other, plain() as third:

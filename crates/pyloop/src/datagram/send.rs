@@ -2,6 +2,7 @@
 
 use evloop::Interest;
 use pyrt::{Args, Attached, Borrowed, Buffer, Fault, Kind, Owned, PyResult, Raised};
+use rustix::io::Errno;
 
 use super::peers::{Peer, address_of};
 use super::{DatagramTransport, This, Waiting};
@@ -16,6 +17,15 @@ enum Sent {
     Now,
     /// There is no room.
     Later,
+}
+
+#[inline]
+fn outcome(py: Attached<'_>, sent: Result<usize, Errno>) -> PyResult<Sent> {
+    match sent {
+        Ok(_) => Ok(Sent::Now),
+        Err(error) if is_later(error) => Ok(Sent::Later),
+        Err(error) => Err(os_error(py, error)),
+    }
 }
 
 impl DatagramTransport {
@@ -115,7 +125,7 @@ impl DatagramTransport {
         let sent = if self.connected {
             socket.send(bytes)
         } else {
-            let Some(address) = address else { return self.transmit_slowly(py, data, None) };
+            let Some(address) = address else { return self.transmit_across(py, data, bytes) };
             let known = self
                 .peers
                 .with(py, |peers| peers.find(address).map(|address| socket.send_to(bytes, address)))?;
@@ -132,10 +142,17 @@ impl DatagramTransport {
                 },
             }
         };
-        match sent {
-            Ok(_) => Ok(Sent::Now),
-            Err(error) if is_later(error) => Ok(Sent::Later),
-            Err(error) => Err(os_error(py, error)),
+        outcome(py, sent)
+    }
+
+    /// To the other end of a pair, which has no name: so the transport is not known to be connected.
+    #[cold]
+    fn transmit_across(&self, py: Attached<'_>, data: Borrowed<'_>, bytes: &[u8]) -> PyResult<Sent> {
+        let Some(socket) = self.base.socket(py) else { return Ok(Sent::Later) };
+        match socket.send(bytes) {
+            // Nobody is there: Python says what an address should be.
+            Err(Errno::NOTCONN | Errno::DESTADDRREQ) => self.transmit_slowly(py, data, None),
+            sent => outcome(py, sent),
         }
     }
 
