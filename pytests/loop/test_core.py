@@ -79,6 +79,60 @@ async def test_order_of_callbacks(loop: Loop) -> None:
     assert times == [1, 2, 3]
 
 
+@pytest.mark.parametrize("before", [0, 10, 300])
+async def test_what_becomes_ready_comes_before_what_is_called_later(loop: Loop, before: int) -> None:
+    """In a loop that has work all the time, whatever it was at before."""
+    near, far = pair()
+    order: list[str] = []
+
+    def read() -> None:
+        order.append("read")
+        loop.remove_reader(near)
+
+    def step(left: int) -> None:
+        order.append("step")
+        if left:
+            loop.call_soon(step, left - 1)
+
+    await turns(before)
+    far.send(b"x")
+    loop.add_reader(near, read)
+    step(5)
+    await turns(7)
+    assert order == ["step", "step", "read", *["step"] * 4]
+
+    order.clear()
+    await asyncio.sleep(0.001)
+    await turns(min(before, 10))
+    loop.add_reader(near, read)
+    step(5)
+    await turns(7)
+    assert order == ["step", "step", "read", *["step"] * 4]
+    near.close()
+    far.close()
+
+
+async def test_what_a_peer_sends_meanwhile_comes_before_what_is_called_later(loop: Loop) -> None:
+    near, far = pair()
+    order: list[str] = []
+
+    def read() -> None:
+        near.recv(10)
+        order.append("read")
+
+    loop.add_reader(near, read)
+    for _ in range(5):
+        far.send(b"x")
+        await asyncio.sleep(0)
+        order.append("turn")
+        await turns(2)
+        order.append("turns")
+    assert order == ["turn", "read", "turns"] * 5
+    loop.remove_reader(near)
+    near.close()
+    far.close()
+
+
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="came with 3.12")
 async def test_eager_tasks(loop: Loop) -> None:
     loop.set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009

@@ -32,7 +32,7 @@ pub enum Wait {
     Yes,
     /// Only take what is ready.
     No,
-    /// There is work already: take what is ready, but only if epoll was not asked a moment ago.
+    /// There is work already: take what is ready, but only if epoll has been quiet and was asked a moment ago.
     Busy,
 }
 
@@ -48,6 +48,9 @@ pub struct Tuning {
     /// While there is work, how long epoll may go unasked. Bounds how much longer I/O waits behind a storm of
     /// callbacks, and saves a system call per turn of a chain of them.
     pub poll_interval: Duration,
+    /// How many times in a row it must have had nothing before it goes unasked. Until then, and again from the next event, wait
+    /// or registration on, it is asked every turn: what a few turns lead to happens in the order in which it becomes ready.
+    pub quiet_polls: u32,
 }
 
 impl Default for Tuning {
@@ -56,6 +59,7 @@ impl Default for Tuning {
             spin: Duration::from_micros(20),
             watch: Duration::ZERO,
             poll_interval: Duration::from_micros(50),
+            quiet_polls: 16,
         }
     }
 }
@@ -93,6 +97,8 @@ pub struct Core<S, T, M> {
     /// What the clock of the timers shows, if that is not the monotonic one.
     shown: Option<Nanos>,
     last_poll: Nanos,
+    /// Times in a row that epoll was asked, without a wait, and had nothing.
+    quiet: u32,
     glance: Glance,
     spins: Patience,
     watches: Patience,
@@ -133,6 +139,7 @@ impl<S, T, M: Send> Core<S, T, M> {
             now: now(),
             shown: None,
             last_poll: 0,
+            quiet: 0,
             glance: Glance::default(),
             spins: Patience::new(),
             watches: Patience::new(),
@@ -175,17 +182,20 @@ impl<S, T, M: Send> Core<S, T, M> {
     /// Listens to `fd`.
     pub fn register(&mut self, fd: Fd, interest: Interest, payload: S) -> Result<SourceToken> {
         let key = self.sources.insert(fd, interest, payload)?;
+        self.quiet = 0;
         Ok(Token::new(self.id, key))
     }
 
     /// Changes what is listened for.
     pub fn set_interest(&mut self, token: SourceToken, interest: Interest) -> Result<()> {
+        self.quiet = 0;
         self.sources.set_interest(token.key_on(self.id)?, interest)
     }
 
     /// [`set_interest`](Self::set_interest) for a registration that was left alone for a while, so that its fd may have been
     /// closed since: the kernel is asked even if nothing changes, and [`Error::BadFd`] says that it has forgotten the fd.
     pub fn renew_interest(&mut self, token: SourceToken, interest: Interest) -> Result<()> {
+        self.quiet = 0;
         self.sources.renew_interest(token.key_on(self.id)?, interest)
     }
 
@@ -271,7 +281,7 @@ impl<S, T, M: Send> Core<S, T, M> {
     /// Waits if `wait` allows it and there is nothing to do, and takes what epoll has.
     pub fn poll(&mut self, wait: Wait) -> Result<()> {
         let block = wait == Wait::Yes && self.fall_asleep()?;
-        if !block && !self.asleep && wait != Wait::No {
+        if !block && !self.asleep && wait != Wait::No && self.quiet >= self.tuning.quiet_polls {
             if self.glance.is_fresh() && !self.needs_the_time() {
                 return Ok(());
             }
@@ -343,7 +353,8 @@ impl<S, T, M: Send> Core<S, T, M> {
     /// Takes the events of a wait and begins the turn.
     pub fn wake_up(&mut self, events: Events) -> Result<()> {
         let time = now();
-        if std::mem::take(&mut self.asleep) {
+        let slept = std::mem::take(&mut self.asleep);
+        if slept {
             self.drain.awake();
             self.counts.wakeups += 1;
             let gap = time.saturating_sub(self.now);
@@ -363,6 +374,7 @@ impl<S, T, M: Send> Core<S, T, M> {
         }
         self.pending.clear();
         self.pending.extend(self.events.iter());
+        self.quiet = if slept || !self.pending.is_empty() { 0 } else { self.quiet.saturating_add(1) };
         self.now = time;
         if self.pending.iter().any(|event| self.sources.is_ghost(*event)) {
             self.counts.rebuilds += 1;

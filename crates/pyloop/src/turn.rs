@@ -37,7 +37,7 @@ pub(crate) enum Pause {
 }
 
 impl Loop {
-    /// Turns until `stop`. The first turn asks epoll for certain; later ones, while there is work, only every now and then.
+    /// Turns until `stop`. The first turn asks epoll for certain; later ones, in a storm of callbacks, only every now and then.
     pub(crate) fn run(py: Attached<'_>, this: Instance<'_, Self>) -> PyResult<()> {
         let mut along = Along::new(&this.spare_context);
         this.turn(py, this, Wait::No, &mut along)?;
