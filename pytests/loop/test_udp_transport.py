@@ -252,24 +252,25 @@ async def test_the_other_end_of_a_pair_is_sent_to_without_a_name(
     with far:
         far.setblocking(False)
         one = await endpoint(loop, sock=near)
+        transport: Any = one[0]
         far.send(b"ask")
         assert await one[1].received.get() == (b"ask", None)
         if column == "ours":
-            one[0].sendto(b"answer")
-            one[0].sendto(b"once more", None)
+            transport.sendto(b"answer")
+            transport.sendto(b"once more", None)
             assert [far.recv(100), far.recv(100)] == [b"answer", b"once more"]
-            while not one[0].get_write_buffer_size():
-                one[0].sendto(b"fill")
+            while not transport.get_write_buffer_size():
+                transport.sendto(b"fill")
             sent = len(drain(far))
-            while one[0].get_write_buffer_size():
+            while transport.get_write_buffer_size():
                 await asyncio.sleep(0)
             assert sent > 0 and drain(far) == [b"fill"]
             far.close()
-            one[0].sendto(b"nobody")
+            transport.sendto(b"nobody")
             assert isinstance(await one[1].errors.get(), ConnectionError)
             await close(one)
         else:  # stdlib's takes the other end for no peer, as it has no name
-            one[0].sendto(b"answer")
+            transport.sendto(b"answer")
             assert isinstance(errors.pop()["exception"], TypeError)
             assert isinstance(await one[1].lost, TypeError)
 
