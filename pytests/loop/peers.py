@@ -191,12 +191,29 @@ def listener(backlog: int = 100) -> socket.socket:
     return sock
 
 
-def pair() -> tuple[socket.socket, socket.socket]:
+Sockets = tuple[socket.socket, socket.socket]
+
+
+def pair() -> Sockets:
     """A connected pair of non-blocking sockets."""
     left, right = socket.socketpair()
     left.setblocking(False)
     right.setblocking(False)
     return left, right
+
+
+def reopened(number: int) -> Sockets:
+    """A pair of sockets of which the first has this very number, which was free."""
+    left, right = pair()
+    for one, other in ((left, right), (right, left)):
+        if one.fileno() == number:
+            return one, other
+    raise AssertionError("the number was taken by somebody else")
+
+
+def close(*socks: socket.socket) -> None:
+    for sock in socks:
+        sock.close()
 
 
 async def turns(number: int) -> None:

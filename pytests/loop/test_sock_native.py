@@ -9,21 +9,10 @@ import warnings
 from typing import Any
 
 import pytest
-from peers import LOCAL, Loop, Record, listener, pair, settled, turns
-
-Pair = tuple[socket.socket, socket.socket]
+from peers import LOCAL, Loop, Record, Sockets, close, listener, pair, reopened, settled, turns
 
 
-def reopened(number: int) -> Pair:
-    """A pair of sockets of which the first has this very number, which was free."""
-    left, right = pair()
-    for one, other in ((left, right), (right, left)):
-        if one.fileno() == number:
-            return one, other
-    raise AssertionError("the number was taken by somebody else")
-
-
-async def received_once(loop: Loop) -> Pair:
+async def received_once(loop: Loop) -> Sockets:
     """A pair whose first socket has had to wait for data once, and has got it."""
     left, right = pair()
     task = loop.create_task(loop.sock_recv(left, 10))
@@ -43,11 +32,6 @@ def read_by_callback(loop: Loop, sock: socket.socket) -> asyncio.Future[bytes]:
 
     loop.add_reader(sock, read)
     return heard
-
-
-def close(*socks: socket.socket) -> None:
-    for sock in socks:
-        sock.close()
 
 
 async def test_one_call_after_another(loop: Loop) -> None:

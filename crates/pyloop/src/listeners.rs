@@ -2,9 +2,11 @@
 //! another as the stdlib's readers and writers do. Attached threads only.
 //!
 //! A `sock_*` call that is done leaves epoll listening for the next one, which then costs no system call: the registration
-//! rests. Three things keep that correct. What becomes ready while it rests takes the registration out. It counts for the very
-//! socket it was made for, known by a weak reference, as the number of one that was closed may have a new owner: for anybody
-//! else the kernel is asked. And only reading rests, for most sockets can be written to at any time.
+//! rests. So does that of a reader that is removed: many are added for one event at a time, and to change a registration costs
+//! half of what it does to end and to begin one. Three things keep that correct. What becomes ready while it rests takes the
+//! registration out. It counts for the very socket it was made for, known by a weak reference, as the number of one that was
+//! closed may have a new owner: for anybody else the kernel is asked. And only reading rests, for most sockets can be written to
+//! at any time.
 
 use evloop::{Error, Fd, Interest};
 use pyrt::{Attached, Kind, Obj, Owned, PyResult, Raised};
@@ -99,7 +101,7 @@ fn put(
             let changed = match () {
                 () if known && told.contains(direction) => Ok(()),
                 () if known => core.set_interest(token, told.with(direction)),
-                () if sockets => core.renew_interest(token, wanted.with(direction)),
+                () if sockets || resting => core.renew_interest(token, wanted.with(direction)),
                 () => core.set_interest(token, wanted.with(direction)),
             };
             match changed {
@@ -160,6 +162,19 @@ pub(crate) fn take(state: &mut State, fd: i32, direction: Interest) -> evloop::R
         Ok(()) | Err(Error::BadFd { .. }) => Ok(removed),
         Err(error) => Err(error),
     }
+}
+
+/// Takes a callback out. One for reading is likely to come back: until then the registration rests.
+pub(crate) fn remove(state: &mut State, fd: i32, direction: Interest) -> evloop::Result<Option<Listener>> {
+    if direction == Interest::READ
+        && let (Some(token), Some(PyCore(core))) = (state.token_of(fd), &mut state.core)
+        && let Ok(Source::Lent(listeners)) = core.source(token)
+        && matches!(listeners.reader, Some(Listener::Handle(_)))
+    {
+        listeners.resting = true;
+        return Ok(listeners.reader.take());
+    }
+    take(state, fd, direction)
 }
 
 /// Takes a `sock_*` call out, if it is still the one that listens. With `rest` epoll goes on listening.

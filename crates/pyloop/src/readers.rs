@@ -11,6 +11,7 @@ use crate::fault;
 use crate::handle::Handle;
 use crate::listeners::{self, New};
 use crate::sources::core_of;
+use crate::state::State;
 
 impl Loop {
     pub(crate) fn add_reader(
@@ -158,14 +159,25 @@ impl Loop {
             }
             number => number?,
         };
-        self.unlisten(py, fd, direction)
+        self.take_away(py, fd, direction, listeners::remove)
+    }
+
+    /// Ends what nobody listens for any more: a callback that was cancelled, or a registration that rests.
+    pub(crate) fn unlisten(&self, py: Attached<'_>, fd: i32, direction: Interest) -> PyResult<()> {
+        self.take_away(py, fd, direction, listeners::take).map(drop)
     }
 
     /// Takes the callback of one direction away and cancels it. Whether there was one.
-    pub(crate) fn unlisten(&self, py: Attached<'_>, fd: i32, direction: Interest) -> PyResult<bool> {
-        let (removed, file) = self.state.with(py, |state| {
-            (listeners::take(state, fd, direction), state.files.set(fd, direction, None))
-        })?;
+    fn take_away(
+        &self,
+        py: Attached<'_>,
+        fd: i32,
+        direction: Interest,
+        take: fn(&mut State, i32, Interest) -> evloop::Result<Option<Listener>>,
+    ) -> PyResult<bool> {
+        let (removed, file) = self
+            .state
+            .with(py, |state| (take(state, fd, direction), state.files.set(fd, direction, None)))?;
         drop(file);
         match removed.map_err(|error| fault::raise(py, error))? {
             Some(listener) => listener.let_go(py).map(|()| true),
