@@ -25,6 +25,7 @@ TESTS = [
     "pytests/loop/test_flow.py",
     "pytests/loop/test_handles.py",
     "pytests/loop/test_pipes.py",
+    "pytests/loop/test_readers.py",
     "pytests/loop/test_sock.py",
     "pytests/loop/test_sock_native.py",
     "pytests/loop/test_stream_end.py",
