@@ -36,8 +36,8 @@ FOR_ERLANG = PYTHON=$(abspath $(VENV)/python) REBAR_BASE_DIR=$(CURDIR)/build/erl
 
 # Two lanes, for two cores, about as long as each other. What builds the application or runs it is in one of them; what is quick to fail
 # stands first.
-LANE_IN_VM = test-erlang test-fuzz test-release test-vm conformance-vm test-matrix-reduced test-loom test-tools test-tsan
-LANE_OUTSIDE = test-rust test-python test-web test-loop test-programs test-install test-free-threaded conformance conformance-suites
+LANE_IN_VM = test-erlang test-fuzz test-release test-vm conformance-vm test-matrix-reduced test-free-threaded test-loom test-tools test-tsan
+LANE_OUTSIDE = test-rust test-python test-web test-loop test-programs test-install conformance conformance-suites
 TESTS = $(LANE_IN_VM) $(LANE_OUTSIDE)
 
 # The steps stand in their order; cargo and pytest use the cores by themselves.

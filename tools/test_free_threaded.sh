@@ -8,6 +8,6 @@ if [[ ! $program ]]; then
     exit 0
 fi
 echo "free-threaded: $("$program" -VV)"
-PYTHONPATH=$(PYTHON=$program tools/build_ext.sh)
-export PYTHONPATH
-"$program" -X faulthandler -W error pytests/threads/test_free_threaded.py
+export PYTHON=$program
+PYTHONPATH=$(tools/build_ext.sh) "$program" -X faulthandler -W error pytests/threads/test_free_threaded.py
+LOOPS=ours tools/test_env.sh python -X faulthandler -m pytest pytests/loop

@@ -115,7 +115,7 @@ def main() -> int:
                 failed += 1
                 print(f"  {kind}\n{where}")
     print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return 1 if failed or not passed else 0
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import concurrent.futures
 import contextvars
 import gc
 import logging
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -151,13 +152,9 @@ async def test_nothing_is_kept_of_a_call_that_has_ended(loop: Loop) -> None:
         answer = loop.run_in_executor(None, Result)
         result = weakref.ref(await answer)
         del answer
-        # The thread lets go of its own part when it looks for more to do.
-        await loop.run_in_executor(None, int)
-        for _ in range(1000):
-            if result() is None:
-                break
-            await asyncio.sleep(0)
-        assert result() is None
+        while result() is not None:
+            # The thread lets go of its own part when it looks for more to do.
+            await loop.run_in_executor(None, int)
     finally:
         gc.enable()
 
@@ -171,4 +168,6 @@ async def test_callbacks_of_the_answer_run_in_their_own_context(loop: Loop) -> N
     who.set("later")
     await answer
     await asyncio.sleep(0)
-    assert seen == ["nobody", "caller"]
+    # Without a GIL a thread has the variables of whoever starts it.
+    inherits = getattr(sys.flags, "thread_inherit_context", False)
+    assert seen == ["caller" if inherits else "nobody", "caller"]

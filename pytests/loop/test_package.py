@@ -122,7 +122,7 @@ def test_the_doctor_finds_nothing_wrong() -> None:
 
 PROGRAM = textwrap.dedent(
     """
-    import asyncio, erlang
+    import asyncio, erlang, sys
 
     async def echo(reader, writer):
         writer.write(await reader.readexactly(4))
@@ -140,7 +140,9 @@ PROGRAM = textwrap.dedent(
         server.close()
 
     erlang.run(main())
-    assert erlang.detect_mode() is erlang.ExecutionMode.SUBINTERP
+    has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    expected = erlang.ExecutionMode.SUBINTERP if has_gil else erlang.ExecutionMode.FREE_THREADED
+    assert erlang.detect_mode() is expected
     """
 )
 

@@ -1,6 +1,7 @@
 """Stream transports, their beginning and end: order of callbacks, who closes what, nothing left behind."""
 
 import asyncio
+import contextlib
 import gc
 import socket
 import sys
@@ -250,8 +251,9 @@ async def test_a_factory_that_raises_leaves_the_server_alive(loop: Loop, errors:
     address = server.sockets[0].getsockname()
     refused = socket.create_connection(address)
     refused.setblocking(False)
-    # The socket goes with the exception that refers to it.
-    with pytest.warns(ResourceWarning):
+    # The socket goes with the exception that refers to it, in a callback: caught by context, nothing is seen.
+    by_context = getattr(sys.flags, "context_aware_warnings", False)
+    with contextlib.nullcontext() if by_context else pytest.warns(ResourceWarning):
         said = await refused_after(refused, errors)
     refused.close()
     assert said == (1 if loop.get_debug() else 0)
