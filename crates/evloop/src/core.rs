@@ -50,6 +50,7 @@ pub struct Tuning {
     pub poll_interval: Duration,
     /// How many times in a row it must have had nothing before it goes unasked. Until then, and again from the next event, wait
     /// or registration on, it is asked every turn: what a few turns lead to happens in the order in which it becomes ready.
+    /// Zero, the default, is for whoever does not count on that order.
     pub quiet_polls: u32,
 }
 
@@ -59,7 +60,7 @@ impl Default for Tuning {
             spin: Duration::from_micros(20),
             watch: Duration::ZERO,
             poll_interval: Duration::from_micros(50),
-            quiet_polls: 16,
+            quiet_polls: 0,
         }
     }
 }

@@ -19,6 +19,8 @@ use crate::timer::TimerHandle;
 
 /// What an answer of a peer on the same machine may take.
 const WATCH: Duration = Duration::from_micros(60);
+/// More turns than what programs of asyncio count on takes from one event to the next.
+const QUIET_POLLS: u32 = 16;
 
 /// A core that carries Python objects.
 pub(crate) struct PyCore(pub(crate) Core<Source, Typed<TimerHandle>, Posted>);
@@ -69,7 +71,12 @@ pub(crate) enum Start {
 impl State {
     pub(crate) fn open() -> evloop::Result<Self> {
         // Nobody can hand anything over while this thread is attached and spins, so it does not. Detached it may.
-        let core = Core::new(Tuning { spin: Duration::ZERO, watch: WATCH, ..Tuning::default() })?;
+        let core = Core::new(Tuning {
+            spin: Duration::ZERO,
+            watch: WATCH,
+            quiet_polls: QUIET_POLLS,
+            ..Tuning::default()
+        })?;
         core.inbox().open();
         Ok(Self { core: Some(PyCore(core)), ..Self::default() })
     }
