@@ -152,6 +152,8 @@ fn pending_timers_and_futures_are_dropped_at_stop_on_the_loop_thread() {
             sleep(Duration::from_secs(3600)).await
         })
         .unwrap();
+    // The second time is in a later turn than the one in which the task was polled, and so sleeps.
+    on_loop(&events, || ());
     on_loop(&events, || ());
     let report = events.stop().report().unwrap();
     drop(tx);
