@@ -1,4 +1,4 @@
-//! Turns of a core that has work all the time: it may leave the clock unasked, and nobody notices.
+//! Turns of a core that has work all the time: when it leaves the clock and epoll unasked, and that nobody notices.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write as _;
